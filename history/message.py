@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NewType, Self, cast
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError, to_json
 
+from history.errors import ConfigurationError
 from history.identity import LONGEST, IdentityError, canonical
 from history.json_text import (
     JsonText,
@@ -272,8 +273,12 @@ class Message(BaseModel):
         its constant. JSON that :func:`~history.json_text.read_json` has read is kept as it arrived.
 
         Raises:
+            ConfigurationError: ``headers`` is not a mapping.
             pydantic.ValidationError: as in the constructor.
         """
+        if not hasattr(headers, "items"):  # such as None, or a list of pairs
+            problem = f"must be a mapping of names to values, not a {type(headers).__qualname__}"
+            raise ConfigurationError("headers", problem, "give {} if there are none, or dict(pairs)")
         fields: dict[str, Any] = {}
         properties: dict[str, Any] = {}
         for name, value in headers.items():

@@ -8,6 +8,7 @@ from platformdirs import user_state_path
 from history.errors import ConfigurationError
 from history.store import HistoryStore
 from history.support.encryption import SETTING, Cipher, cipher_of
+from history.support.forks import without_forks
 from history.support.references import dereferenced
 from history.support.urls import guarded, refuse_unknown, split_option, split_url
 
@@ -34,7 +35,7 @@ def open_history(url: str) -> HistoryStore:
     if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
         raise ConfigurationError("history", f"{url!r:.60} is not a URL", f"use {HISTORY_URLS}")
     url = dereferenced(url, "history")
-    with guarded(url, "history"):
+    with guarded(url, "history"), without_forks():
         return _open(url)
 
 

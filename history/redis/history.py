@@ -7,7 +7,6 @@ per entry; the buckets expire by themselves.
 
 import logging
 import struct
-import threading
 from collections.abc import Collection, Sequence
 from contextlib import aclosing, suppress
 from datetime import timedelta
@@ -70,6 +69,7 @@ from history.store.joining import Joining
 from history.store.progress import BatchRecord
 from history.store.turning import NOWHERE, NextClaim, Place, Turned
 from history.support.encryption import SETTING, Cipher, cipher_of
+from history.support.forks import forkable_lock
 from history.support.urls import split_option
 
 _log = logging.getLogger(__name__)
@@ -132,7 +132,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         self._prepared: dict[str, Scripts] = {}
         self._epochs: dict[str, int] = {}
         self._fences: dict[str, int] = {}
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
 
     @classmethod
     def from_url(cls, url: str) -> Self:

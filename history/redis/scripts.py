@@ -19,6 +19,7 @@ from history.redis.connection.durability import packed
 from history.redis.connection.errors import REDIS_ERRORS
 from history.redis.connection.wires import AnotherServerError, Wires
 from history.redis.spoilt import FAILED, HistorySpoiltError, problem_of
+from history.support.forks import without_forks
 
 #: Scripts that grant fences. Before the first of them runs on a server, ``step.lua`` does.
 GRANTING = frozenset(
@@ -226,7 +227,8 @@ class Scripts:
         return await settled(self._client.client.execute_command(verb, script, *keys, *words))
 
     def _bind(self, name: str) -> Script:
-        text = text_of(name)
+        with without_forks():  # reading a file of a package imports modules
+            text = text_of(name)
         sha = sha1(text.encode(), usedforsecurity=False).hexdigest()
         call, whole = (
             packed(word.encode() for word in (verb, script, "1", self._key))

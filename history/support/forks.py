@@ -6,7 +6,9 @@ parent's connection, either of them may get the answer. A lock that another thre
 
 import logging
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -43,9 +45,50 @@ def at_fork(
     raises, that is logged. It stops neither the fork nor the other functions.
     """
     _cares[owner] = _Care(in_child, before, in_parent)
+    _watch()
+
+
+def _watch() -> None:
     if not _watching and hasattr(os, "register_at_fork"):
         _watching.append(os.getpid())
         os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
+
+
+def forkable_lock() -> threading.Lock:
+    """Return a lock that a forked child finds free, although another thread of its parent held it.
+
+    That thread does not exist in the child, and nobody else would ever release the lock there. Use it if the
+    lock is held during slow work and children may go on with its owner. Do not fork while you hold it.
+    """
+    lock = threading.Lock()
+    at_fork(lock, free)
+    return lock
+
+
+def free(lock: Any) -> None:
+    """Free a lock in a child: the thread that holds it, if any, is not there."""
+    lock._at_fork_reinit()  # noqa: SLF001  (as Python's own modules do)
+
+
+#: How long a fork waits for threads that work :func:`without_forks`, in seconds.
+PATIENCE = 10.0
+
+_opening = threading.RLock()
+
+#: Whether a fork has the lock, for its own thread.
+_waited: list[bool] = []
+
+
+@contextmanager
+def without_forks() -> Generator[None]:
+    """Let a fork of this process wait for this work, such as the import of a driver by another thread.
+
+    A child that is forked meanwhile would wait for ever for that import, because Python keeps a lock for each
+    module that is half imported.
+    """
+    _watch()
+    with _opening:
+        yield
 
 
 def keep(*things: object) -> None:
@@ -67,6 +110,7 @@ def unplug(descriptor: int) -> None:
 
 
 def _before() -> None:
+    _waited.append(_opening.acquire(timeout=PATIENCE))
     for owner, care in _all():
         _do(care.before, owner)
 
@@ -74,11 +118,17 @@ def _before() -> None:
 def _in_parent() -> None:
     for owner, care in _all():
         _do(care.in_parent, owner)
+    if _waited.pop():
+        _opening.release()
 
 
 def _in_child() -> None:
     for owner, care in _all():
         _do(care.in_child, owner)
+    if _waited.pop():
+        _opening.release()
+    else:
+        free(_opening)
 
 
 def _all() -> list[tuple[Any, _Care]]:

@@ -2,8 +2,9 @@
 
 from asyncio import AbstractEventLoop, get_running_loop
 from collections.abc import Callable
-from threading import Lock
 from typing import Generic, TypeVar
+
+from history.support.forks import forkable_lock, without_forks
 
 T = TypeVar("T")
 
@@ -26,7 +27,7 @@ class PerLoop(Generic[T]):
 
     def __init__(self) -> None:
         self._values: dict[AbstractEventLoop, T] = {}
-        self._lock = Lock()
+        self._lock = forkable_lock()
 
     def of_running(self, make: Callable[[AbstractEventLoop], T]) -> T:
         """Return the running loop's value; the first call there makes it."""
@@ -40,7 +41,7 @@ class PerLoop(Generic[T]):
             return self._values.pop(get_running_loop(), None)
 
     def _make(self, loop: AbstractEventLoop, make: Callable[[AbstractEventLoop], T]) -> T:
-        with self._lock:
+        with without_forks(), self._lock:
             # Dropped after the lock is released, because their destructors may take time.
             closed = [closed_loop for closed_loop in self._values if closed_loop.is_closed()]
             dropped = [self._values.pop(closed_loop, None) for closed_loop in closed]

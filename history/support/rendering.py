@@ -19,6 +19,9 @@ LONGEST_TEXT = 4000
 #: The longest traceback that is kept, in characters.
 LONGEST_TRACE = 8000
 
+#: How much of a user's wrong value an error shows, in characters.
+LONGEST_VALUE = 60
+
 #: The longest identity in a log line, in characters.
 LONGEST_IDENTITY = 255
 #: How many characters of a text the rules see: of a longer one, its beginning and its end.
@@ -128,6 +131,17 @@ def repr_of(error: BaseException, redact: Redaction | None = None) -> str:
     except Exception:  # noqa: BLE001  (as above)
         return told_of(error, redact)
     return _shown(text, LONGEST_TEXT, redact)
+
+
+def shown(value: object) -> str:
+    """Return a user's wrong value for an error: the beginning of its repr, or its type if that fails.
+
+    Python itself refuses to write a number of thousands of digits.
+    """
+    try:
+        return encodable(str.__str__(repr(value))[:LONGEST_VALUE])
+    except Exception:  # noqa: BLE001  (its __repr__ is unknown code)
+        return f"a {type(value).__qualname__}"
 
 
 def trace_of(

@@ -68,6 +68,9 @@ def guarded(url: str, setting: str) -> Generator[None]:
         raise _unreadable(url, setting, displaced=displaced) from None
     except Exception as error:
         if not displaced and not _is_quoted(url, error) and "@" not in url:
+            if type(error) is ValueError:  # of urlsplit
+                problem = f"its URL, {origin(url)}, cannot be read: {error}"
+                raise ConfigurationError(setting, problem, "correct it") from error
             raise
         raise _unreadable(url, setting, displaced=displaced) from None
 

@@ -1,7 +1,9 @@
-"""Exceptions of user code: failures, or an end of the process or task, which passes through."""
+"""User code: which of its exceptions are failures, and whether a function takes the arguments it gets."""
 
 import asyncio
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
 
 
 def is_failure(error: BaseException) -> bool:
@@ -31,3 +33,17 @@ def members(group: BaseException) -> Sequence[BaseException]:
     """Return the exceptions of a group, which may be groups."""
     errors: Sequence[BaseException] = vars(BaseExceptionGroup)["exceptions"].__get__(group)
     return errors
+
+
+def takes(function: Callable[..., Any], number: int) -> bool:
+    """Return whether a function can be called with this number of arguments, by position.
+
+    The answer is True for a callable whose signature nobody knows, such as some functions in C.
+    """
+    try:
+        inspect.signature(function).bind(*range(number))
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True

@@ -13,11 +13,11 @@ from triggers.providers.backlog import Place
 from triggers.service.checking import (
     check_able,
     check_callable,
-    check_least,
     check_name,
     check_seconds,
     check_switch,
     check_text,
+    check_whole,
     pointing,
 )
 from triggers.service.settings import Settings
@@ -58,7 +58,7 @@ def check_options(
     if observe is not None:
         check_callable("observe", observe, "give a function of a Step")
     if parent is not None:
-        check_least("parent", parent, 1)
+        check_whole("parent", parent, 1)
     if metrics is not None:
         check_text("metrics", metrics, "write host:port, such as '127.0.0.1:9464'")
 

@@ -2,7 +2,6 @@
 
 import inspect
 import sys
-import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import update_wrapper
@@ -14,7 +13,9 @@ from history.errors import ConfigurationError
 from history.message import Message
 from history.opening import open_history
 from history.store import HistoryStore
+from history.support.forks import forkable_lock, without_forks
 from history.support.loops import PerLoop
+from history.support.rendering import shown
 from resolvers.loading import load_resolver
 from resolvers.resolution import Resolver, asking
 from triggers.declaration.assembly import Parts
@@ -95,7 +96,7 @@ class Trigger(Generic[P, R]):
         self._source = history
         self._where = users_line()
         self._default: str | HistoryStore | None = None
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._blocking: Pipeline | None = None
         self._asyncio = PerLoop[Pipeline]()
 
@@ -196,7 +197,7 @@ class Trigger(Generic[P, R]):
             service=binding.service,
             routing=routing,
             _parts=Parts(settings, binding, self.resolver, routing),
-            _lock=threading.Lock(),
+            _lock=forkable_lock(),
             _blocking=None,
             _asyncio=PerLoop[Pipeline](),
         )
@@ -229,6 +230,7 @@ class Trigger(Generic[P, R]):
         """Take many messages through the pipeline with one claim and one completion.
 
         If the process dies in the middle, all of them stay STARTED. Raises the same errors as :meth:`handle`.
+        Before it raises KeyboardInterrupt or SystemExit, it settles the messages whose service has ended.
         """
         return drive(self.pipeline().handle_batch(_checked(messages)))
 
@@ -341,7 +343,7 @@ class Trigger(Generic[P, R]):
                 "its service is a coroutine function",
                 "use ahandle or an asyncio consumer",
             )
-        with self._lock:
+        with without_forks(), self._lock:
             if self._blocking is None:
                 self._blocking = self._parts.assemble(
                     self.open_store(), observe, owned=self.opens_its_history
@@ -407,5 +409,5 @@ def _checked(messages: Sequence[Message]) -> Sequence[Message]:
 def _refuse(function: object) -> NoReturn:
     with pointing():
         raise ConfigurationError(
-            "message", f"must be a Message, not {function!r:.60}", 'write Message(body=..., uuid="...")'
+            "message", f"must be a Message, not {shown(function)}", 'write Message(body=..., uuid="...")'
         )

@@ -5,13 +5,13 @@ which ``*`` stands for anything.
 """
 
 import inspect
-import threading
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
 from history.errors import ConfigurationError
 from history.shell import Shell
-from history.support.user_code import is_failure
+from history.support.forks import forkable_lock
+from history.support.user_code import is_failure, takes
 from triggers.events.event import RetrievalFailureEvent
 from triggers.events.hearing import finish, wildcard
 from triggers.events.mailbox import DEFAULT_QUEUE_SIZE, PATIENCE, Handler, Mailbox, log_failure
@@ -78,7 +78,7 @@ class Subscription:
         return self._mailbox is None or self._mailbox.end(timeout)
 
 
-_lock = threading.Lock()
+_lock = forkable_lock()
 _subscriptions: list[Subscription] = []
 
 
@@ -121,13 +121,9 @@ def on_retrieval_failure(
 
 
 def _check_handler(handler: Handler) -> None:
-    try:
-        inspect.signature(handler).bind("an event")
-    except TypeError:
+    if not callable(handler) or not takes(handler, 1):
         problem = f"{handler!r:.60} cannot be called with one event"
-        raise ConfigurationError("on_retrieval_failure", problem, "write def handler(event)") from None
-    except ValueError:  # a callable without a known signature
-        pass
+        raise ConfigurationError("on_retrieval_failure", problem, "write def handler(event)")
 
 
 def is_heard(trigger: str) -> bool:

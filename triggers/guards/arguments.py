@@ -16,6 +16,7 @@ from pydantic_core import to_jsonable_python
 
 from history.errors import ConfigurationError
 from history.message import Message
+from history.support.rendering import shown
 from triggers.guards.guard import Guard
 from triggers.service.checking import pointing
 from triggers.service.keeping import Keep
@@ -48,7 +49,7 @@ def with_arguments(options: TaskOptions) -> HostOptions:
     elif fingerprint is not None:
         with pointing():
             raise ConfigurationError(
-                "fingerprint", f"{fingerprint!r:.60} is not 'arguments'", 'write fingerprint="arguments"'
+                "fingerprint", f"{shown(fingerprint)} is not 'arguments'", 'write fingerprint="arguments"'
             )
     return cast("HostOptions", remaining)
 

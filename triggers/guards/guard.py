@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property, partial
-from typing import Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack, cast
 
 from history.errors import ConfigurationError
 from history.identity import REMEDY, IdentityError, Key, canonical
@@ -115,6 +115,21 @@ class Guard:
     def store_for_asyncio(self) -> HistoryStore | None:
         """Return the history as the running event loop uses it; None without a history."""
         return self._asyncio.async_pipeline().store
+
+    if not TYPE_CHECKING:  # a type checker refuses the call by itself
+
+        def __call__(self, *_: object, **__: object) -> NoReturn:
+            """Refuse to be called: a guard is not a decorator, because a function has no uuid.
+
+            Raises:
+                ConfigurationError: always; it names the remedy.
+            """
+            with pointing():
+                raise ConfigurationError(
+                    f"guard {self.name}",
+                    "it is not a decorator and cannot be called",
+                    "write guard.handle(uuid, lambda: book(order)), or decorate the function with @trigger",
+                )
 
     def __repr__(self) -> str:
         return f"<Guard {self.name}>"

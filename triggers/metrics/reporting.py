@@ -2,7 +2,8 @@
 
 A process adds its counts up. A thread reports them to the history some seconds later, in one call for all
 triggers, and goes on each half minute without new counts, so that the charts have no gap. If a process is
-killed, its counts of the last seconds are missing. No message waits for a report, and none depends on it.
+killed, or ends with ``os._exit``, its counts of the last seconds are missing. A child of ``multiprocessing``
+ends so as well, and reports before that. No message waits for a report, and none depends on it.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import atexit
 import logging
 import os
 import socket
+import sys
 import threading
 import time
 from collections import Counter
@@ -129,6 +131,7 @@ class CountReports:
     def _start(self) -> None:
         # The thread keeps no object alive: if nobody has this object any more, the thread ends.
         over = self._over
+        _report_before_a_child_ends()
         weak = WeakMethod(self._tick, lambda _: over.set())
         thread = threading.Thread(target=_run, args=(weak, over), name="doubtless-counts", daemon=True)
         try:
@@ -239,6 +242,18 @@ def _run(weak: "WeakMethod[Callable[..., None]]", over: threading.Event) -> None
             return
         tick(is_last=is_last)
         del tick
+
+
+def _report_before_a_child_ends() -> None:
+    """Have a child of multiprocessing report at its end, because it does not call the functions of atexit."""
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None and [os.getpid()] != _NOTED_CHILD:
+        _NOTED_CHILD[:] = [os.getpid()]
+        util.Finalize(None, _close_all, exitpriority=0)
+
+
+#: The process that reports at its end for multiprocessing as well; a forked child is another one.
+_NOTED_CHILD: list[int] = []
 
 
 @atexit.register

@@ -29,6 +29,9 @@ NEW. If there is a lease, the claim is released before the lease ends, so that o
 Doubt. If it is cancelled while the service runs, nobody knows what the service did: the next delivery is
 IN_DOUBT. If it is cancelled later, steps 5 to 7 are still finished, and the cancellation waits at most
 :data:`history.shell.PATIENCE` for them; the next delivery is a DUPLICATE.
+
+In a batch, an interruption of one message, such as KeyboardInterrupt, does not change the messages whose
+service has ended: steps 5 to 7 are finished for them before the interruption goes on.
 """
 
 import logging
@@ -336,7 +339,7 @@ class MessagePipeline:
             return
         if self.transactions is None:
             try:
-                await self._detect_and_run(runs, self.judge)
+                await self._run_or_conclude(runs)
                 await self.shell.finish(self._conclude(runs))
             except BaseException:
                 self.judge.give_up(runs)
@@ -348,6 +351,18 @@ class MessagePipeline:
                             leases.let_go(run)
         else:
             await self._handle_atomically(runs, self.transactions, removal)
+
+    async def _run_or_conclude(self, runs: Sequence[Run]) -> None:
+        """Claim, judge and execute. If this is interrupted, conclude what has ended before.
+
+        Otherwise the interruption of one message would leave its neighbours In Doubt.
+        """
+        try:
+            await self._detect_and_run(runs, self.judge)
+        except BaseException:
+            if ended := [run for run in runs if run.end is not None]:
+                await self.shell.finish(self._conclude(ended))
+            raise
 
     async def _route(self, runs: Sequence[Run], routing: Routing) -> Sequence[Run]:
         """Return the runs that have a service; park the messages for which a filter failed."""

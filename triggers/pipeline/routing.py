@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from history.errors import ConfigurationError
+from history.support.rendering import shown
 from history.support.user_code import is_failure
 from triggers.detection.causes import Cause
 from triggers.detection.table import Decision
@@ -93,7 +94,7 @@ class Routing:
             ConfigurationError: its name is taken, its filter cannot be read, or its service is of another
                 kind than the trigger's own.
         """
-        setting = f"route {name!r:.60} of trigger {self._settings.name}"
+        setting = f"route {shown(name)} of trigger {self._settings.name}"
         _check_join(setting, self._settings)
         _check_name(setting, name, [route.name for route in self.routes])
         binding = Binding(service, local_names)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from history.entry import Entry, Settlement, State
 from history.message import Uuid
 from history.store import HistoryStore
+from history.support.forks import forkable_lock
 
 #: How many uuids are remembered for one trigger; the oldest is forgotten first, and may be In Doubt then.
 MOST = 10_000
@@ -33,7 +34,7 @@ class UndecidedClaims:
 
     _tokens: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     _unseen: set[str] = field(default_factory=set[str])
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=forkable_lock)
 
     @property
     def known(self) -> bool:

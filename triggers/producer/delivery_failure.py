@@ -6,7 +6,6 @@ caller. A subscription is process-wide and names aliases by a pattern in which `
 
 import inspect
 import logging
-import threading
 from collections.abc import Awaitable, Callable
 from datetime import UTC
 from hashlib import blake2b
@@ -18,6 +17,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict
 from history.errors import ConfigurationError
 from history.shell import Shell
 from history.store.parking import EncodableText, MessageText
+from history.support.forks import forkable_lock
 from history.support.rendering import exception_info
 from history.support.user_code import is_failure
 from triggers.events.hearing import finish, wildcard
@@ -91,7 +91,7 @@ class DeliverySubscription:
                 _subscriptions.remove(self)
 
 
-_lock = threading.Lock()
+_lock = forkable_lock()
 _subscriptions: list[DeliverySubscription] = []
 
 

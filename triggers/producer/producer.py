@@ -7,7 +7,6 @@
 
 import asyncio
 import os
-import threading
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
@@ -19,6 +18,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message
 from history.shell import TaskShell, ThreadShell
+from history.support.forks import forkable_lock
 from history.support.loops import PerLoop
 from triggers.producer.queue.drain import Drained
 from triggers.producer.queue.queue import ClientQueue
@@ -121,7 +121,7 @@ class Producer:
 
     def _begin(self) -> None:
         self._process = os.getpid()
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._blocking: Sender | None = None
         self._asyncio = PerLoop[Sender]()
 

@@ -6,7 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from history.errors import ConfigurationError
-from triggers.service.checking import check_able, check_kind, check_switch, check_text, check_tracing
+from triggers.service.checking import (
+    check_able,
+    check_kind,
+    check_switch,
+    check_text,
+    check_tracing,
+    check_whole,
+)
 from triggers.service.failures import Retry
 
 #: How many messages a client-side queue holds by default.
@@ -40,19 +47,12 @@ class ProducerSettings:
         check_switch("ordered", self.ordered)
         check_tracing(self.tracing)
         check_kind("retry", self.retry, Retry, "use Retry(max_attempts=2), or leave it out")
-        _check_whole("queue_limit", self.queue_limit, UNLIMITED, "-1 for no limit, 0 for no queue")
-        _check_whole("max_redelivery_count", self.max_redelivery_count, 1, "1 or more")
+        check_whole("queue_limit", self.queue_limit, UNLIMITED)
+        check_whole("max_redelivery_count", self.max_redelivery_count, 1)
         if self.queue is not None and not self.queue.absolute().parent.is_dir():
             raise ConfigurationError(
                 "queue", f"the folder {self.queue.absolute().parent} does not exist", "create it first"
             )
-
-
-def _check_whole(setting: str, value: Any, least: int, remedy: str) -> None:
-    if type(value) is not int or value < least:
-        raise ConfigurationError(
-            setting, f"must be a whole number of {least} or more, not {value!r}", f"use {remedy}"
-        )
 
 
 def check_sources(provider: Any, queue: Any) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl
 
 from history.errors import ConfigurationError
+from history.support.forks import without_forks
 from history.support.references import dereferenced
 from history.support.urls import guarded, refuse_unknown, split_url
 from triggers.providers.provider import Provider
@@ -26,7 +27,7 @@ def open_provider(url: str) -> Provider:
         ConfigurationError: the scheme is unknown.
     """
     url = dereferenced(url, "provider")
-    with guarded(url, "provider"):
+    with guarded(url, "provider"), without_forks():
         return _open(url)
 
 

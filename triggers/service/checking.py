@@ -5,6 +5,7 @@ it is set fails much later, in the middle of a message, or never: ``detect_dupli
 """
 
 import inspect
+import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -13,10 +14,22 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, get_args
 
+from history.entry import LONGEST
 from history.errors import ConfigurationError, MissingExtraError
 from history.support.redaction import rules_of
+from history.support.rendering import shown
+from history.support.user_code import takes
 
 _LONGEST_NAME = 200
+
+#: The largest count that JMS, AMQP and every database can hold: four bytes with a sign.
+MOST = 2**31 - 1
+
+#: The largest size, in bytes: no bytes in memory are more.
+LARGEST = sys.maxsize
+
+#: The most messages that a consumer may fetch, or work on, at the same time: the limit of AMQP 0-9-1.
+MOST_AT_ONCE = 2**16 - 1
 
 #: The packages with frames that are not the user's, and standard modules between these frames.
 _OURS = frozenset({"history", "resolvers", "triggers", "contextlib", "dataclasses"})
@@ -24,32 +37,35 @@ _OURS = frozenset({"history", "resolvers", "triggers", "contextlib", "dataclasse
 
 def check_name(setting: str, value: Any) -> None:
     """Refuse a value that no store could use as a name."""
-    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_NAME:
+    if not isinstance(value, str) or not value.strip() or len(value) > _LONGEST_NAME:
         raise ConfigurationError(
             setting,
-            f"must be text, neither empty nor too long, not {value!r:.60}",
+            f"must be text, neither empty nor blank nor too long, not {shown(value)}",
             f"use 1 to {_LONGEST_NAME} characters",
         )
     if "\0" in value:
-        raise ConfigurationError(setting, f"{value!r:.60} holds a NUL", "PostgreSQL stores none: drop it")
+        raise ConfigurationError(setting, f"{shown(value)} holds a NUL", "PostgreSQL stores none: drop it")
     try:
         value.encode()
     except UnicodeEncodeError:
         raise ConfigurationError(
-            setting, f"{value!r:.60} holds half a character, which is not UTF-8", "drop it"
+            setting, f"{shown(value)} holds half a character, which is not UTF-8", "drop it"
         ) from None
 
 
 def check_text(setting: str, value: Any, remedy: str) -> None:
     """Refuse a value that is not a text, or is empty."""
     if not isinstance(value, str) or not value:
-        raise ConfigurationError(setting, f"must be text, not {value!r:.60}", remedy)
+        raise ConfigurationError(setting, f"must be text, not {shown(value)}", remedy)
 
 
-def check_least(setting: str, value: Any, least: int) -> None:
-    """Refuse a value that is not a whole number from ``least``."""
-    if type(value) is not int or value < least:
-        raise ConfigurationError(setting, f"must be {least} or more, not {value!r:.60}", "use a whole number")
+def check_whole(setting: str, value: Any, least: int, most: int = MOST) -> None:
+    """Refuse a value that is not a whole number from ``least`` to ``most``."""
+    if type(value) is int and least <= value <= most:
+        return
+    if type(value) is int and value > most:
+        raise ConfigurationError(setting, f"must be {most} or less, not {shown(value)}", "use a smaller one")
+    raise ConfigurationError(setting, f"must be {least} or more, not {shown(value)}", "use a whole number")
 
 
 def refuse_beside(why: str, **options: bool) -> None:
@@ -66,7 +82,7 @@ def refuse_beside(why: str, **options: bool) -> None:
 def check_seconds(setting: str, value: Any) -> None:
     """Refuse a value that is not a number of seconds from 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise ConfigurationError(setting, f"must be seconds, not {value!r:.60}", "use a number, 0 or more")
+        raise ConfigurationError(setting, f"must be seconds, not {shown(value)}", "use a number, 0 or more")
 
 
 def check_choice(setting: str, value: Any, choices: Any) -> None:
@@ -77,13 +93,13 @@ def check_choice(setting: str, value: Any, choices: Any) -> None:
     """
     if not isinstance(value, str) or value not in get_args(choices):
         listed = " or ".join(repr(choice) for choice in get_args(choices))
-        raise ConfigurationError(setting, f"{value!r:.60} is unknown", f"use {listed}")
+        raise ConfigurationError(setting, f"{shown(value)} is unknown", f"use {listed}")
 
 
 def check_switch(setting: str, value: Any) -> None:
     """Refuse a value that is neither True nor False, such as "no", which would be true."""
     if not isinstance(value, bool):
-        raise ConfigurationError(setting, f"must be True or False, not {value!r:.60}", "use one of them")
+        raise ConfigurationError(setting, f"must be True or False, not {shown(value)}", "use one of them")
 
 
 def check_tracing(value: Any) -> None:
@@ -110,38 +126,50 @@ def check_redact(value: Any) -> None:
     for rule in rules_of(value):
         check_callable("redact", rule, remedy)
         if inspect.iscoroutinefunction(rule):
-            raise ConfigurationError("redact", f"{rule!r:.60} is a coroutine function", remedy)
+            raise ConfigurationError("redact", f"{shown(rule)} is a coroutine function", remedy)
 
 
 def check_duration(setting: str, value: Any, *, none: bool = False) -> None:
     """Refuse a value that is not a duration; ``none`` allows a duration of 0."""
     if not isinstance(value, timedelta):
         raise ConfigurationError(
-            setting, f"must be a timedelta, not {value!r:.60}", "use one, such as timedelta(seconds=30)"
+            setting, f"must be a timedelta, not {shown(value)}", "use one, such as timedelta(seconds=30)"
         )
     if value < timedelta(0) or (not none and value < timedelta(milliseconds=1)):
         least = "0" if none else "a millisecond"
         raise ConfigurationError(
             setting, f"must be {least} or longer, not {value!r}", "use a longer timedelta"
         )
+    if value > LONGEST:
+        raise ConfigurationError(
+            setting, f"{value} is longer than {LONGEST.days:,} days", "use a shorter timedelta"
+        )
 
 
 def check_callable(setting: str, value: Any, remedy: str) -> None:
     """Refuse a value that cannot be called."""
     if not callable(value):
-        raise ConfigurationError(setting, f"{value!r:.60} cannot be called", remedy)
+        raise ConfigurationError(setting, f"{shown(value)} cannot be called", remedy)
+
+
+def check_takes(setting: str, value: Any, *arguments: str, remedy: str) -> None:
+    """Refuse a value that cannot be called with these arguments, which are in words: "one event"."""
+    check_callable(setting, value, remedy)
+    if not takes(value, len(arguments)):
+        called_with = " and ".join(arguments) or "no arguments"
+        raise ConfigurationError(setting, f"{shown(value)} cannot be called with {called_with}", remedy)
 
 
 def check_kind(setting: str, value: Any, wanted: type, remedy: str) -> None:
     """Refuse a value of another kind."""
     if not isinstance(value, wanted):
-        raise ConfigurationError(setting, f"must be a {wanted.__name__}, not {value!r:.60}", remedy)
+        raise ConfigurationError(setting, f"must be a {wanted.__name__}, not {shown(value)}", remedy)
 
 
 def check_able(setting: str, value: Any, methods: Sequence[str], remedy: str) -> None:
     """Refuse a store, a provider or a lot that lacks a needed method, and a class instead of an instance."""
     if isinstance(value, type) or not all(callable(getattr(value, method, None)) for method in methods):
-        raise ConfigurationError(setting, f"{value!r:.60} cannot {methods[0]}", remedy)
+        raise ConfigurationError(setting, f"{shown(value)} cannot {methods[0]}", remedy)
 
 
 @contextmanager

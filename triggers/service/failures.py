@@ -19,9 +19,9 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait
 from history.bridge import settled
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
 from history.support.redaction import Redaction
-from history.support.rendering import MOST_REDACTED, class_of, exception_info, text_of, told_of
+from history.support.rendering import MOST_REDACTED, class_of, exception_info, shown, text_of, told_of
 from history.support.user_code import members
-from triggers.service.checking import check_duration, check_least, pointing
+from triggers.service.checking import check_duration, check_whole, pointing
 
 _log = logging.getLogger(__name__)
 
@@ -124,14 +124,20 @@ class UnawaitedError(FatalError):
 
 
 class LazyResultError(FatalError):
-    """A service returned an iterator, such as a generator: its work is not done, or is readable only once."""
+    """A service returned an object whose work is not done, or whose content can be read only once.
+
+    Such as a generator, a coroutine, or the Future of work in another thread or process.
+    """
 
     __module__ = "triggers"
 
     def __init__(self, service: str, result: object) -> None:
+        returned = f"service {service} returned a {type(result).__qualname__}"
         super().__init__(
-            f"service {service} returned a {type(result).__qualname__}, which does its work only when it is "
-            "read, and can be read only once; return a list: return list(...)"
+            f"{returned}: its work may not have ended; wait for it in the service: return future.result()"
+            if _is_future(type(result))
+            else f"{returned}, which does its work only when it is read, and can be read only once; "
+            "return a list: return list(...)"
         )
         if inspect.iscoroutine(result) or inspect.isgenerator(result):
             result.close()
@@ -160,7 +166,7 @@ class Retry:
 
     def __post_init__(self) -> None:
         with pointing():
-            check_least("retry.max_attempts", self.max_attempts, 0)
+            check_whole("retry.max_attempts", self.max_attempts, 0)
             check_duration("retry.interval", self.interval, none=True)
             check_duration("retry.max_interval", self.max_interval, none=True)
             _check_backoff("retry.backoff", self.backoff)
@@ -213,7 +219,7 @@ def _growing(terms: Retry | Redelivery, number: int) -> float:
 
 def _check_backoff(setting: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigurationError(setting, f"must be a number, not {value!r:.60}", "use 1 or more")
+        raise ConfigurationError(setting, f"must be a number, not {shown(value)}", "use 1 or more")
     if not value >= 1:
         raise ConfigurationError(setting, f"{value} would shorten the pause", "use 1 or more")
 
@@ -319,7 +325,9 @@ async def persist(write: Callable[[], Awaitable[T]], sleep: Sleep) -> T:
 
 
 def check_result(service: str, result: object, *, kept: bool) -> None:
-    """Refuse a result that is computed when it is read; with ``kept``, every result readable only once.
+    """Refuse a result that is not computed yet; with ``kept``, every result that is readable only once.
+
+    A Future is refused even if it is done: it may hold the failure of its work.
 
     A driver's cursor is also an iterator, but its statement has run. It goes to the caller, unless it is to
     be kept: keeping it would read it.
@@ -331,7 +339,11 @@ def check_result(service: str, result: object, *, kept: bool) -> None:
     if result_type in _PLAIN:
         return
     is_read_once = hasattr(result_type, "__next__") or hasattr(result_type, "__anext__")
-    if (is_read_once and (kept or result_type.__module__ in _LAZY_HOMES)) or hasattr(
-        result_type, "__await__"
-    ):
+    is_lazy = is_read_once and (kept or result_type.__module__ in _LAZY_HOMES)
+    if is_lazy or hasattr(result_type, "__await__") or _is_future(result_type):
         raise LazyResultError(service, result)
+
+
+def _is_future(result_type: type) -> bool:
+    """Whether it is a Future, of Python or of a library such as Dask: by its method, as no base is shared."""
+    return hasattr(result_type, "add_done_callback")

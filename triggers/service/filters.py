@@ -5,8 +5,10 @@ from collections.abc import Callable
 
 from history.errors import ConfigurationError
 from history.message import Message
+from history.support.rendering import shown
 from triggers.selectors.parsing.values import Reading
 from triggers.selectors.selector import Filter
+from triggers.service.checking import check_takes
 from triggers.service.failures import FatalError
 
 #: The text of a condition, or a function that answers True or False.
@@ -36,12 +38,13 @@ def read_filter(source: MessageFilter) -> Wanted:
         return lambda reading: condition.evaluate(reading) is True
     if not callable(source):  # a user may pass anything
         raise ConfigurationError(
-            "filter", f"{source!r:.60} is neither text nor a function", "write filter=\"JMSType = 'cancel'\""
+            "filter", f"{shown(source)} is neither text nor a function", "write filter=\"JMSType = 'cancel'\""
         )
     if inspect.iscoroutinefunction(source) or inspect.iscoroutinefunction(type(source).__call__):
         raise ConfigurationError(
             "filter", "it is a coroutine function", "decide by the message alone, in a plain function"
         )
+    check_takes("filter", source, "one message", remedy="write def wanted(message)")
     return _asking(source)
 
 

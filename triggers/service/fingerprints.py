@@ -9,6 +9,8 @@ from history.errors import ConfigurationError
 from history.json_text import NotJsonError, canonical_json
 from history.message import Message
 from history.store.fingerprints import FINGERPRINT_SIZE
+from history.support.rendering import shown
+from triggers.service.checking import check_takes
 
 #: "body", or a function that returns the part of a message to compare: bytes, text or JSON; None for nothing.
 FingerprintSource = Literal["body"] | Callable[[Message], Any]
@@ -27,12 +29,13 @@ def read_fingerprint(source: Any) -> Fingerprint | None:
     """
     if source is None:
         return None
-    if source == "body":
+    if isinstance(source, str) and source == "body":
         return _of_body
     if not callable(source):
-        raise ConfigurationError("fingerprint", f"{source!r:.60} is neither 'body' nor a function", _REMEDY)
+        raise ConfigurationError("fingerprint", f"{shown(source)} is neither 'body' nor a function", _REMEDY)
     if inspect.iscoroutinefunction(source) or inspect.iscoroutinefunction(type(source).__call__):
         raise ConfigurationError("fingerprint", "it is a coroutine function", "give a plain function")
+    check_takes("fingerprint", source, "one message", remedy=_REMEDY)
 
     def asked(message: Message) -> bytes | None:
         counts = source(message.copied())

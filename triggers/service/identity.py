@@ -12,9 +12,11 @@ from history.errors import ConfigurationError
 from history.identity import IdentityError, Key, canonical
 from history.json_text import NotJsonError
 from history.message import Message
+from history.support.rendering import shown
 from triggers.selectors.parsing.nodes import Path
 from triggers.selectors.parsing.parser import parse
 from triggers.selectors.parsing.values import Reading
+from triggers.service.checking import check_takes
 from triggers.service.failures import FatalError
 
 #: A place, such as "body.order.event_id" or "properties.event_id", or a function of the message.
@@ -44,18 +46,19 @@ def read_identity(source: IdentitySource, max_body_size: int) -> Identify:
     if isinstance(source, str):
         return _reading(_path_of(source), source, max_body_size)
     if not callable(source):  # a user may pass anything
-        raise ConfigurationError("uuid", f"{source!r:.60} is neither text nor a function", _REMEDY)
+        raise ConfigurationError("uuid", f"{shown(source)} is neither text nor a function", _REMEDY)
     if inspect.iscoroutinefunction(source) or inspect.iscoroutinefunction(type(source).__call__):
         raise ConfigurationError(
             "uuid", "it is a coroutine function", "read the identity from the message alone, in a plain one"
         )
+    check_takes("uuid", source, "one message", remedy=_REMEDY)
     return _asking(source)
 
 
 def _path_of(text: str) -> Path:
     path = parse(text, "uuid", paths=True)
     if not isinstance(path, Path):
-        raise ConfigurationError("uuid", f"{text!r:.60} is not a place in a message", _REMEDY)
+        raise ConfigurationError("uuid", f"{shown(text)} is not a place in a message", _REMEDY)
     if path.root == "body" and not path.keys:
         raise ConfigurationError(
             "uuid", "a whole body is not an identity", 'name a place in it, such as uuid="body.event_id"'

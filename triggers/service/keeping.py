@@ -11,7 +11,7 @@ from pydantic_core import from_json, to_json
 from history.errors import DoubtlessError
 from history.support.redaction import Redaction
 from history.support.rendering import class_of, text_of
-from triggers.service.checking import check_choice, check_duration, check_kind, check_least
+from triggers.service.checking import check_choice, check_duration, check_kind, check_whole
 
 Codec = Literal["json"]
 
@@ -40,7 +40,7 @@ class Keep:
     def __post_init__(self) -> None:
         if self.for_ is not None:
             check_duration("keep_result", self.for_)
-        check_least("keep_result", self.limit, 1)
+        check_whole("keep_result", self.limit, 1)
         check_choice("keep_result", self.codec, Codec)
 
 

@@ -5,7 +5,6 @@ their defaults and checks their values.
 """
 
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -26,6 +25,7 @@ from triggers.detection.table import (
     ResolvedDuplicatePolicy,
     RollbackPolicy,
 )
+from triggers.service.checking import LARGEST
 from triggers.service.failures import Redelivery, Retry, Transient
 from triggers.service.filters import MessageFilter
 from triggers.service.fingerprints import FingerprintSource
@@ -47,7 +47,7 @@ CONSUMERS_DEFAULT = ConsumersDefault()
 
 #: The largest body of a guard's message: unlimited. It shows the call, and no broker of ours receives it; the
 #: framework has its own limits.
-LARGEST_BODY = sys.maxsize
+LARGEST_BODY = LARGEST
 
 #: Where a trigger's history comes from.
 HistorySource = str | HistoryStore | ConsumersDefault | None
@@ -143,6 +143,13 @@ def showing_options(options: type, defaults: Mapping[str, Any]) -> Callable[[F],
     return show
 
 
+#: Options that belong to the consumer of a trigger, and where to set them.
+_OF_CONSUMERS = {
+    "metrics": "give it to the consumer, whose triggers all are in its metrics: "
+    "Consumer([...], metrics='127.0.0.1:9464'), or doubtless run --metrics",
+}
+
+
 def check_names(called: str, chosen: Iterable[str], offered: Iterable[str]) -> None:
     """Refuse options that ``called`` does not have.
 
@@ -152,6 +159,8 @@ def check_names(called: str, chosen: Iterable[str], offered: Iterable[str]) -> N
     names = list(offered)
     for name in chosen:
         if name not in names:
+            if name in _OF_CONSUMERS:
+                raise ConfigurationError(name, f"{called} has no such option", _OF_CONSUMERS[name])
             near = get_close_matches(name, names, n=3)
             meant = " or ".join(near) if near else f"one of {', '.join(sorted(names))}"
             raise ConfigurationError(name, f"{called} has no such option", f"use {meant}")

@@ -13,6 +13,7 @@ from history.errors import ConfigurationError
 from history.message import Message
 from history.store.parking import Parking
 from history.support.redaction import Redact, Redaction, redaction_of
+from history.support.rendering import shown
 from triggers.detection.causes import EXCEPTION_CAUSES, RETRY_FAILURE_CAUSES, Cause
 from triggers.detection.table import (
     FailurePolicy,
@@ -25,17 +26,19 @@ from triggers.detection.table import (
 )
 from triggers.selectors import Selector
 from triggers.service.checking import (
+    LARGEST,
+    MOST_AT_ONCE,
     check_able,
-    check_callable,
     check_choice,
     check_duration,
     check_kind,
-    check_least,
     check_name,
     check_redact,
     check_switch,
+    check_takes,
     check_text,
     check_tracing,
+    check_whole,
     refuse_beside,
 )
 from triggers.service.failures import Redelivery, Retry, Transient, is_transient
@@ -174,7 +177,7 @@ class Settings:
 
     def _check_policy(self) -> None:
         policy = self.policy
-        check_least("max_delivery_count", policy.max_delivery_count, 1)
+        check_whole("max_delivery_count", policy.max_delivery_count, 1)
         check_choice("in_doubt", policy.in_doubt, InDoubtPolicy)
         check_choice("on_retry_failure", policy.on_retry_failure, FailurePolicy)
         check_choice("on_history_error", policy.on_history_error, HistoryErrorPolicy)
@@ -184,10 +187,10 @@ class Settings:
         check_switch("suspend_on_error", policy.suspend_on_error)
 
     def _check_numbers(self) -> None:
-        check_least("concurrency", self.concurrency, 1)
-        check_least("prefetch", self.prefetch, 1)
-        check_least("batch", self.batch, 1)
-        check_least("max_body_size", self.max_body_size, 1)
+        check_whole("concurrency", self.concurrency, 1, MOST_AT_ONCE)
+        check_whole("prefetch", self.prefetch, 1, MOST_AT_ONCE)
+        check_whole("batch", self.batch, 1, MOST_AT_ONCE)
+        check_whole("max_body_size", self.max_body_size, 1, LARGEST)
 
     def _check_durations(self) -> None:
         check_duration("history_time_to_live", self.history_time_to_live)
@@ -210,7 +213,8 @@ class Settings:
         check_choice("join", self.join, JoinKind)
         check_choice("resolved_duplicate", self.resolved_duplicate, ResolvedDuplicatePolicy)
         if self.monitor is not None:
-            check_callable("monitor", self.monitor, "give a function that returns True or False")
+            remedy = "give a function without parameters that returns True or False"
+            check_takes("monitor", self.monitor, remedy=remedy)
         self._check_on_duplicate()
         if self.local_parking_file is not None:
             check_kind("local_parking_file", self.local_parking_file, Path, "use Path(...)")
@@ -236,7 +240,7 @@ class Settings:
                     "name another destination",
                 )
         elif option is not None:
-            check_callable("on_duplicate", option, remedy)
+            check_takes("on_duplicate", option, "a message", "its outcome", remedy=remedy)
 
     @property
     def destinations(self) -> tuple[str, ...]:
@@ -371,17 +375,18 @@ def _check_memory(time_to_live: timedelta, lease: timedelta | None) -> None:
 def _check_transient(kinds: Any) -> None:
     if not isinstance(kinds, tuple):
         if not isinstance(kinds, type) and callable(kinds) and not inspect.iscoroutinefunction(kinds):
+            check_takes("transient", kinds, "an exception", remedy="give a function of (error)")
             return
         raise ConfigurationError(
             "transient",
-            f"must be a tuple or a function of (error), not {kinds!r:.60}",
+            f"must be a tuple or a function of (error), not {shown(kinds)}",
             "write (ConnectionError,)",
         )
     for error_type in cast("tuple[Any, ...]", kinds):  # type: ignore[redundant-cast]  # (pyright needs it)
         if not isinstance(error_type, type) or not issubclass(error_type, Exception):
             raise ConfigurationError(
                 "transient",
-                f"must be exception classes, not {error_type!r:.60}",
+                f"must be exception classes, not {shown(error_type)}",
                 "give subclasses of Exception",
             )
 
@@ -403,7 +408,9 @@ def default_name(service: Callable[..., Any]) -> str:
         )
     if name is None or "<lambda>" in name:
         raise ConfigurationError(
-            "name", f"{service!r:.60} has none that would be its own", 'say name="book-order", and keep to it'
+            "name",
+            f"{shown(service)} has none that would be its own",
+            'say name="book-order", and keep to it',
         )
     return f"{module.__name__}.{name}"
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any, Literal, cast
 
 from history.errors import ConfigurationError
+from history.support.rendering import shown
 from triggers.detection.table import Policy
 
 #: Every message runs the service; one of each destination runs it, together; the first of an activation does.
@@ -33,7 +34,7 @@ def listed(destination: Any) -> Sequence[str]:
         if listed_names and all(isinstance(name, str) for name in listed_names):
             return listed_names
     raise ConfigurationError(
-        "destination", f"must be text or a list of it, not {destination!r:.60}", 'write @trigger("orders")'
+        "destination", f"must be text or a list of it, not {shown(destination)}", 'write @trigger("orders")'
     )
 
 

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 from history.bridge import drive
-from history.errors import ConfigurationError, HistoryUnavailableError
+from history.errors import HistoryUnavailableError
 from history.redis.connection.client import RedisClient
 from history.redis.connection.permissions import Use, refusals_of
 from history.store.inspection import Refusal
 from triggers.events import RetrievalFailureEvent
+from triggers.service.checking import check_whole
 from triggers.sinks.sink import unavailable
 
 #: The default stream for events.
@@ -29,8 +30,7 @@ class RedisStreamSink:
     """
 
     def __init__(self, url: str, *, stream: str = DEFAULT_STREAM, maxlen: int = DEFAULT_MAXLEN) -> None:
-        if type(maxlen) is not int or maxlen < 1:
-            raise ConfigurationError("maxlen", f"must be 1 or more, not {maxlen!r}", "use a whole number")
+        check_whole("maxlen", maxlen, 1)
         self._redis = RedisClient.from_url(url)
         self._stream = stream
         self._maxlen = maxlen

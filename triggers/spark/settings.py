@@ -9,7 +9,7 @@ from history.errors import ConfigurationError
 from history.support.urls import split_url
 from resolvers.bulk import AskedInBulk, BulkResolver, asking_in_bulk
 from resolvers.resolution import Resolver
-from triggers.service.checking import check_callable, check_choice, check_duration, check_text
+from triggers.service.checking import check_callable, check_choice, check_duration, check_text, check_whole
 from triggers.service.failures import Retry
 from triggers.service.options import CommonOptions
 from triggers.service.settings import TRIGGER_DEFAULTS, Settings
@@ -201,8 +201,8 @@ class BatchSettings:
         if self.on_batch is not None:
             check_callable("on_batch", self.on_batch, "give a function of a BatchReport")
         for setting, number in (("partitions", self.partitions), ("claims", self.claims)):
-            if number is not None and (type(number) is not int or number < 1):
-                raise ConfigurationError(setting, f"must be 1 or more, not {number!r:.60}", "leave it out")
+            if number is not None:
+                check_whole(setting, number, 1)
 
     @property
     def name(self) -> str:

@@ -1,4 +1,7 @@
-"""redis-py's clients for asyncio across a fork. Its blocking pools check the process id themselves.
+"""redis-py's clients across a fork.
+
+Its blocking pools notice a fork, and then wait for their own lock. If another thread held it at the fork, the
+child would wait for ever: so such locks are freed in a child.
 
 If a child's garbage collector closes an asyncio transport, its socket also leaves the parent's event loop:
 both processes share the list of sockets. The parent would wait forever. So they are kept unused.
@@ -8,9 +11,10 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
+import redis
 import redis.asyncio
 
-from history.support.forks import at_fork, keep, unplug
+from history.support.forks import at_fork, free, keep, unplug
 
 
 def survive_forks(client: Any) -> None:
@@ -19,6 +23,10 @@ def survive_forks(client: Any) -> None:
         at_fork(client.connection_pool, _renew_pool)
     elif isinstance(client, redis.asyncio.RedisCluster):
         at_fork(client, _renew_nodes)
+    elif isinstance(client, redis.RedisCluster):
+        at_fork(client, _free_cluster)
+    elif (pool := getattr(client, "connection_pool", None)) is not None:
+        at_fork(pool, _free_locks)
 
 
 def abandon(connections: Iterable[Any]) -> None:
@@ -29,6 +37,22 @@ def abandon(connections: Iterable[Any]) -> None:
         line = None if writer is None else writer.get_extra_info("socket")
         if line is not None and line.fileno() >= 0:
             unplug(line.fileno())
+
+
+def _free_cluster(client: Any) -> None:
+    _free_locks(client)
+    manager = vars(client).get("nodes_manager")
+    if manager is not None:  # it has connected
+        _free_locks(manager)
+        for node in list(manager.nodes_cache.values()):
+            if node.redis_connection is not None:
+                _free_locks(node.redis_connection.connection_pool)
+
+
+def _free_locks(holder: Any) -> None:
+    for value in list(vars(holder).values()):
+        if hasattr(value, "_at_fork_reinit"):
+            free(value)
 
 
 def _renew_pool(pool: Any) -> None:

@@ -313,3 +313,16 @@ def test_more_connections_than_postgresql_takes_are_a_warning(
     assert "30 processes may need 1290 at a time" in of_many["finding"]
     assert "max_connections" in of_many["finding"]
     assert "--processes" in of_many["remedy"]
+
+
+def test_the_connection_over_which_guards_report_is_counted_once_for_each_history(
+    doubtless: InProcess, shop: Any, postgres_url: str
+) -> None:
+    pools = f"{postgres_url}{'&' if '?' in postgres_url else '?'}connections=2"
+    guards = [f"{name} = protect({name!r}, history={pools!r})\n" for name in ("charge", "refund")]
+    (doubtless.folder / "clinic.py").write_text("from triggers.guards import protect\n" + "".join(guards))
+
+    answer = doubtless("doctor", "clinic", "--history", postgres_url, "--json")
+
+    (row,) = [row for row in answer.json if row["of"].startswith("connections")]
+    assert "never open more than 5" in row["finding"]

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from history.errors import ConfigurationError
 from history.identity import LONGEST
 from history.message import HEADER_FIELDS, MOST_IN_PROPERTIES, Message, PropertyValue, Uuid
 from history.store.parking import Parked, ParkedKind, parked_id, raw_fields
@@ -23,6 +24,14 @@ NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
 def made(**fields: Any) -> Message:
     return Message.model_validate({"body": b"", **fields})
+
+
+@pytest.mark.parametrize("headers", [None, "uuid", 5, [("uuid", "a")]])
+def test_headers_that_are_not_a_mapping_are_refused_by_name(headers: Any) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Message.from_headers(headers, b"")
+
+    assert caught.value.setting == "headers"
 
 
 class TestIdentity:

@@ -1,6 +1,6 @@
 """``doubtless doctor``: find problems of a set-up before a message does."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -58,7 +58,7 @@ def doctor(
     consumed = _consumed(module, triggers, configuration)
     findings = [
         *of_provider(away, provider, consumed, rooms),
-        *_of_triggers(away, triggers, history, rooms),
+        *_of_triggers(away, triggers, {trigger.name for trigger in consumed}, history, rooms),
         *_of_sinks(away, consumed, provider, sink or []),
         *away.looked("connections", [rooms.findings]),
         *_of_local_files(away, triggers),
@@ -81,12 +81,19 @@ def _consumed(
 
 
 def _of_triggers(
-    away: Away, triggers: Sequence[AnyTrigger], history: str | None, rooms: Rooms
+    away: Away,
+    triggers: Sequence[AnyTrigger],
+    consumed: Collection[str],
+    history: str | None,
+    rooms: Rooms,
 ) -> Iterator[Finding]:
     for trigger in triggers:
         of = f"history of {trigger.name}"
         yield from away.looked(f"trigger {trigger.name}", [partial(_of_trigger, trigger)])
-        yield from away.looked(of, [partial(_of_history, away, of, trigger, history, rooms)])
+        # A consumer reports over its own connections, and guards over one more.
+        reports_to = None if trigger.name in consumed else trigger.history_source
+        note = partial(rooms.noted, reports_to=reports_to)
+        yield from away.looked(of, [partial(_of_history, away, of, trigger, history, note)])
         yield from of_parking(away, trigger.settings, rooms)
         yield from of_journal(away, trigger.settings, rooms)
 
@@ -121,7 +128,7 @@ def _of_trigger(trigger: AnyTrigger) -> Iterator[Finding]:
 
 
 def _of_history(
-    away: Away, of: str, trigger: AnyTrigger, history: str | None, rooms: Rooms
+    away: Away, of: str, trigger: AnyTrigger, history: str | None, note: Callable[..., Iterable[Finding]]
 ) -> Iterator[Finding]:
     if not trigger.has_history:
         yield Finding(of, Level.OK, "none is used, as configured")
@@ -135,7 +142,7 @@ def _of_history(
     settings = trigger.settings
     workers = settings.concurrency * len(settings.destinations)
     with _store_of(trigger, history) as store:
-        last = partial(rooms.noted, store, of, workers, shared=trigger.needs_history)
+        last = partial(note, store, of, workers, shared=trigger.needs_history)
         yield from of_history(away, of, store, settings, last)
 
 

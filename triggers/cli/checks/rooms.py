@@ -27,11 +27,15 @@ class Rooms:
         self._processes = processes
         self._servers: dict[str, _Server] = {}
         self._has_shared = False
+        self._reported_to: set[object] = set()
 
-    def noted(self, store: object, user: str, at_a_time: int, *, shared: bool = False) -> Iterable[Finding]:
+    def noted(
+        self, store: object, user: str, at_a_time: int, *, shared: bool = False, reports_to: object = None
+    ) -> Iterable[Finding]:
         """Note that ``user`` uses this many connections of a store at a time; it is not a finding yet.
 
-        All ``shared`` ones have one pool, the pool of the consumer's own history.
+        All ``shared`` ones have one pool, the pool of the consumer's own history. All that report their
+        counts to one history, ``reports_to``, have one more connection to it.
 
         Raises:
             UnavailableError: the server does not answer.
@@ -42,6 +46,9 @@ class Rooms:
         if not (shared and self._has_shared):
             server.pools += room.pool
         self._has_shared = self._has_shared or shared
+        if reports_to is not None and reports_to not in self._reported_to:
+            self._reported_to.add(reports_to)
+            server.pools += 1
         server.users[user] = min(at_a_time, room.pool)
         return ()
 

@@ -35,7 +35,7 @@ from triggers.guards.http.request import (
     replayed_body,
 )
 from triggers.guards.http.shadow import let_through, say
-from triggers.service.checking import check_least
+from triggers.service.checking import check_whole
 from triggers.service.failures import TransientError
 from triggers.service.options import GuardOptions, HostOptions, check_names
 from triggers.service.outcome import Outcome
@@ -126,7 +126,7 @@ class IdempotencyKey:
         self._wait = 0.0 if wait is None else wait.total_seconds()
         self._request_limit, self._answer_limit = request_limit, answer_limit
         if keys_per_hour is not None:
-            check_least("keys_per_hour", keys_per_hour, 1)
+            check_whole("keys_per_hour", keys_per_hour, 1)
         self._quota = Quota(keys_per_hour)
         self._said: set[str] = set()
 

@@ -1,6 +1,5 @@
 """AMQP 1.0: any broker's addresses, and RabbitMQ 4 with exchanges and queues that are declared for you."""
 
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ from uuid import uuid4
 from history.errors import ConfigurationError, NotPermittedError
 from history.message import Message
 from history.shell import Shell, TaskShell, ThreadShell
+from history.support.forks import forkable_lock
 from triggers.providers.amqp.codec import AmqpOrigin, encode, encode_unreadable
 from triggers.providers.amqp.connection import AmqpConnection
 from triggers.providers.amqp.consumer import AmqpConsumer, AttachPoint, Declare
@@ -79,7 +79,7 @@ class Amqp:
         self._url = url
         self._first_count = first_count
         self._shell = shell or ThreadShell()
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._connection: AmqpConnection | None = None
         self._management: Management | None = None
         self._senders: dict[str, list[SenderLink]] = {}

@@ -13,6 +13,7 @@ from typing import Any
 
 from history.errors import ConfigurationError, DoubtlessError
 from history.shell import Shell, fail
+from history.support.forks import forkable_lock
 from triggers.providers.brokers.url import BrokerUrl
 from triggers.providers.provider import ProviderUnavailableError
 
@@ -40,7 +41,7 @@ class BrokerConnection:
         self.ready: Future[None] = Future()
         self._url = url
         self._shell = shell
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._asked: set[Future[Any]] = set()
         self._over = False
         self._error: Exception | None = None

@@ -5,7 +5,6 @@
 """
 
 import os
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from uuid import uuid4
 from history.errors import ConfigurationError
 from history.message import Message
 from history.shell import Shell, TaskShell, ThreadShell
+from history.support.forks import forkable_lock
 from triggers.providers.backlog import Backlog, Place
 from triggers.providers.brokers.push_receiver import PushReceiver
 from triggers.providers.brokers.sending import dead_copy, is_later, named, refuse_later
@@ -74,7 +74,7 @@ class RabbitMQ:
         self._url = url
         self._settings = settings
         self._shell = shell or ThreadShell()
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._receiving: RabbitConnection | None = None
         #: Sends use a separate connection: RabbitMQ stops reading from a sending connection while it is short
         #: of disk or memory. It would not read acknowledgements there, and its queues would not get shorter.

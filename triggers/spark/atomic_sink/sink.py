@@ -32,7 +32,7 @@ from resolvers.loading import load_resolver
 from resolvers.resolution import Asked, asking
 from triggers.detection.table import Status
 from triggers.events import RetrievalFailureEvent, publish
-from triggers.service.checking import pointing
+from triggers.service.checking import check_whole, pointing
 from triggers.service.options import check_names, showing_options
 from triggers.spark.atomic_sink.transactions import RESULT, SinkTask
 from triggers.spark.atomic_sink.writers import RowsWriter, TableWriter, into_table
@@ -201,7 +201,4 @@ def _check(history: Any, write: Any, rows: Any) -> None:
         )
     if not callable(write):
         raise ConfigurationError("write", f"{write!r:.60} is not callable", "give into_table(...)")
-    if type(rows) is not int or rows < 1:
-        raise ConfigurationError(
-            "rows_per_transaction", f"must be 1 or more, not {rows!r:.60}", "leave it out"
-        )
+    check_whole("rows_per_transaction", rows, 1)

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
 
 from history.errors import ConfigurationError, MissingExtraError
-from triggers.service.checking import check_least
+from triggers.service.checking import check_whole
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -165,8 +165,8 @@ def scripts(*, crashes: int = 2, points: int = 60, counts: Counts | None = None)
         ConfigurationError: an argument makes no sense.
         MissingExtraError: ``pip install 'doubtless[contract]'``.
     """
-    check_least("crashes", crashes, 0)
-    check_least("points", points, 1)
+    check_whole("crashes", crashes, 0)
+    check_whole("points", points, 1)
     check_counts(counts)
     try:
         from hypothesis import strategies as st  # noqa: PLC0415  (with the extra)

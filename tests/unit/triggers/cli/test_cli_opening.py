@@ -83,7 +83,7 @@ def test_each_trigger_of_a_module_is_collected_once_in_order(mine: Path) -> None
             "redis://127.0.0.1:port",
             "--history: Port could not be cast to integer value as 'port'; use redis://",
         ),
-        ("redis://[::1", "--history: Invalid IPv6 URL; use redis://"),
+        ("redis://[::1", "cannot be read: Invalid IPv6 URL; correct it"),
         ("memory://", "--history: memory:// lives in one process only; give a server or a file"),
         ("sqlite://", "--history: sqlite:// lives in one process only; give a server or a file"),
         ("sqlite:///:memory:", "lives in one process only; give a server or a file"),

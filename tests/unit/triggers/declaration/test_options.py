@@ -28,13 +28,21 @@ from triggers.spark.atomic_sink import atomic_sink
 from triggers.spark.foreach_batch import foreach_batch
 from triggers.spark.settings import BatchOptions, SinkOptions
 
+
+class Unshowable:
+    """A value whose repr fails."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
 NOW = timedelta(0)
-NO_TEXT = ("", 5, b"orders", ["orders"])
-NO_NAME = ("", 5, "x" * 201, "a\0b", "half \ud800")
-NO_COUNT = (0, -1, 1.5, "10", True, None)
-NO_SWITCH = ("no", "yes", 0, 1, None)
-NO_DURATION = (5, "1 h", NOW, -timedelta(1))
-NO_CHOICE = ("guess", 5, True, ["park"])
+NO_TEXT = ("", 5, b"orders", ["orders"], Unshowable(), 10**5000)
+NO_NAME = ("", " ", " \n", 5, Unshowable(), 10**5000, "x" * 201, "a\0b", "half \ud800")
+NO_COUNT = (0, -1, 1.5, "10", True, None, 2**31, 10**40, 10**5000, -(10**5000))
+NO_SWITCH = ("no", "yes", 0, 1, None, Unshowable())
+NO_DURATION = (5, 10**5000, "1 h", NOW, -timedelta(1), timedelta.max)
+NO_CHOICE = ("guess", 5, True, ["park"], Unshowable())
 
 
 class Nothing:
@@ -42,6 +50,9 @@ class Nothing:
 
     @staticmethod
     async def asynchronously(message: Message, outcome: Any) -> None: ...
+
+    @staticmethod
+    def with_one(argument: Any) -> None: ...
 
 
 #: Values that each option of ``@trigger`` refuses.
@@ -51,12 +62,12 @@ TRIGGER: Mapping[str, Sequence[Any]] = {
     "history": ("", 5, MemoryHistory, object()),
     "resolver": (5, object(), "", "no such module:function"),
     "max_delivery_count": NO_COUNT,
-    "uuid": (5, "", "event_id", "body", "body.a b", "body.a = 1", "properties.a.b", "properties"),
-    "on_duplicate": (5, "", "orders", Nothing.asynchronously),
+    "uuid": (lambda: "", 5, "", "event_id", "body", "body.a b", "body.a = 1", "properties.a.b", "properties"),
+    "on_duplicate": (Nothing.with_one, 5, "", "orders", Nothing.asynchronously),
     "detect_duplicates": NO_SWITCH,
     "shadow": NO_SWITCH,
     "keep_result": ("yes", 0, 1, None, timedelta(1), {"limit": 5}),
-    "fingerprint": (5, "", "header", True, Nothing.asynchronously),
+    "fingerprint": (Unshowable(), 5, "", "header", True, Nothing.asynchronously, lambda: b""),
     "journal": ("", 0, 5, None, MemoryHistory()),
     "tracing": NO_SWITCH,
     "redact": (5, "card", [], (), [CARD_NUMBERS, None], {CARD_NUMBERS}, asyncio.sleep),
@@ -75,15 +86,16 @@ TRIGGER: Mapping[str, Sequence[Any]] = {
     "transient": (
         *(ConnectionError, [ConnectionError], ("ConnectionError",), (KeyboardInterrupt,), None),
         asyncio.sleep,
+        lambda: True,
     ),
-    "monitor": (5, "monitor", True),
+    "monitor": (5, "monitor", True, Nothing.with_one),
     "monitor_interval": (*NO_DURATION, None),
     "transacted": NO_SWITCH,
     "concurrency": NO_COUNT,
     "prefetch": NO_COUNT,
     "batch": NO_COUNT,
     "acknowledge_mode": (*NO_CHOICE, None),
-    "max_body_size": NO_COUNT,
+    "max_body_size": (*(value for value in NO_COUNT if value != 2**31), 2**63),
     "parking": (5, "", object(), MemoryHistory),
     "local_parking_file": ("parked.sqlite3", 5),
     "raise_event_on_exception": NO_SWITCH,
@@ -92,14 +104,14 @@ TRIGGER: Mapping[str, Sequence[Any]] = {
     "join_timeout": NO_DURATION,
     "ordered": NO_SWITCH,
     "selector": (5, "region ="),
-    "filter": (5, "region ="),
+    "filter": (5, "region =", lambda: True),
 }
 
 RETRY: Mapping[str, Sequence[Any]] = {
-    "max_attempts": (-1, 1.5, "3", True, None),
+    "max_attempts": (-1, 1.5, "3", True, None, 2**31, 10**5000),
     "interval": (1, "1 s", -timedelta(1), None),
     "backoff": (0.5, "2", float("nan"), True, None),
-    "max_interval": (60, -timedelta(1), None),
+    "max_interval": (60, -timedelta(1), timedelta.max, None),
 }
 
 #: Of what ``foreach_batch`` and ``atomic_sink`` have in common.
@@ -123,7 +135,7 @@ SPARK: Mapping[str, Sequence[Any]] = {
     "redact": TRIGGER["redact"],
     "patience": (*NO_DURATION, None),
     "reprocess": (5, "", b"refill"),
-    "partitions": (0, -1, 1.5, "10", True),
+    "partitions": (0, -1, 1.5, "10", True, 10**40),
     "on_batch": (5, "print"),
 }
 
@@ -149,7 +161,7 @@ PRODUCER: Mapping[str, Sequence[Any]] = {
     "provider": ("", 5, None, MemoryProvider, object(), "carrier-pigeon://"),
     "alias": NO_TEXT,
     "queue": ("", 5, b"queue", "/no/such/folder/queue.db"),
-    "queue_limit": (-2, 1.5, "10", True, None),
+    "queue_limit": (-2, 1.5, "10", True, None, 10**5000),
     "encrypt": ("", 5, b"key", "/run/secrets/key", "file:/no/such/file", "env:NO_SUCH_VARIABLE"),
     "ordered": NO_SWITCH,
     "tracing": NO_SWITCH,
@@ -312,6 +324,31 @@ def test_an_unknown_option_is_refused_with_the_nearest_that_there_are(wrong: str
 
     assert caught.value.where is not None
     assert caught.value.where.startswith("tests/unit/triggers/declaration/test_options.py, line ")
+
+
+def test_an_option_of_the_consumer_is_refused_with_the_way_to_set_it() -> None:
+    options: dict[str, Any] = {"metrics": "127.0.0.1:9464"}
+
+    with pytest.raises(ConfigurationError) as caught:
+        trigger("orders", **options)
+
+    assert caught.value.setting == "metrics"
+    assert "Consumer(" in caught.value.remedy
+
+
+@pytest.mark.parametrize("option", ["concurrency", "prefetch", "batch"])
+def test_as_many_as_a_broker_can_count_are_taken_at_once(option: str) -> None:
+    def take(bodies: list[bytes]) -> None: ...
+
+    def make(number: int) -> None:
+        options: dict[str, Any] = {"batch": 2, option: number}
+        trigger("orders", name="t", **options)(take)
+
+    make(65_535)
+    with pytest.raises(ConfigurationError) as caught:
+        make(65_536)
+
+    assert caught.value.setting == option
 
 
 def test_a_history_that_cannot_be_opened_is_blamed_on_the_line_that_names_it() -> None:

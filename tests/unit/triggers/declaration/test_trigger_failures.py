@@ -116,21 +116,47 @@ class TestProcessDeath:
         (line,) = [record for record in caplog.records if record.levelname == "ERROR"]
         assert "u-1: SystemExit: 0 ended its service and ends this process" in line.getMessage()
 
-    def test_a_batch_dies_as_a_whole_and_is_in_doubt(self) -> None:
+    @pytest.mark.parametrize("interruption", [SystemExit(1), KeyboardInterrupt()])
+    def test_what_had_ended_in_a_batch_is_settled_before_it_dies(self, interruption: BaseException) -> None:
         effects = Effects()
 
         def service(body: bytes, delivery: Delivery) -> None:
+            effects.runs.append(delivery.uuid)
             if body == b"exit":
-                raise SystemExit(1)
-            effects(body, delivery)
+                raise interruption
+            if body == b"bad":
+                raise ValueError
 
         book = made(service)
 
-        with pytest.raises(SystemExit):
-            book.handle_batch([message("u-1"), message("u-2", b"exit"), message("u-3")])
+        with pytest.raises(type(interruption)) as caught:
+            book.handle_batch(
+                [message("good"), message("bad", b"bad"), message("dies", b"exit"), message("waits")]
+            )
 
-        assert [state_of(book, uuid) for uuid in ("u-1", "u-2", "u-3")] == [State.STARTED] * 3
-        assert parked_of(book) == []
+        assert caught.value is interruption
+        assert [state_of(book, uuid) for uuid in ("good", "bad", "dies")] == [
+            EntryOutcome.OK,
+            EntryOutcome.FAILED,
+            State.STARTED,
+        ]
+        assert [parked.uuid for parked in parked_of(book)] == ["bad"]
+        again = [book.handle(message(uuid)).status for uuid in ("good", "bad", "waits")]
+        assert again == [Status.DUPLICATE, Status.DUPLICATE, Status.NEW]
+        assert effects.runs == ["good", "bad", "dies", "waits"]
+
+    def test_so_are_the_earlier_calls_of_a_batch_service(self) -> None:
+        def service(bodies: list[bytes]) -> None:
+            if b"exit" in bodies:
+                raise SystemExit(1)
+
+        book = made(service, batch=2)
+        uuids = ("u-1", "u-2", "u-3")
+
+        with pytest.raises(SystemExit):
+            book.handle_batch([message("u-1"), message("u-2"), message("u-3", b"exit")])
+
+        assert [state_of(book, uuid) for uuid in uuids] == [EntryOutcome.OK, EntryOutcome.OK, State.STARTED]
 
 
 class TestStopIteration:

@@ -1,15 +1,20 @@
 """What a trigger does about a history or a lot that raises what it should not: it fails closed."""
 
+import asyncio
 import logging
+import os
+import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
 
 from history import Claim, ConfigurationError, Entry, Parked, Settlement, State
 from history.beside.parking import RecordedParking
-from history.bridge import drive
+from history.bridge import drive, settled
+from history.contract.forks import DONE, ended, fork
 from history.memory import MemoryHistory
 from history.memory.records import MemoryRecords
 from tests.unit.helpers.in_memory import Effects, made, message, started_by_another, state_of
@@ -191,3 +196,42 @@ def test_a_lot_that_cannot_take_a_message_leaves_it_unacknowledged() -> None:
     outcome = book.handle(message())
 
     assert (outcome.acknowledge, outcome.parked) == (False, False)
+
+
+class Opening:
+    """Opens a history, which takes until it may end; a forked child opens its own immediately."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.begun, self.may_end = threading.Event(), threading.Event()
+
+    def __call__(self, _url: str) -> MemoryHistory:
+        if os.getpid() == self.process:
+            self.begun.set()
+            self.may_end.wait()
+        return MemoryHistory()
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+def test_a_child_forked_while_another_thread_opens_the_history_opens_its_own(
+    monkeypatch: pytest.MonkeyPatch, *, asynchronously: bool
+) -> None:
+    opening = Opening()
+    monkeypatch.setattr("triggers.declaration.trigger.open_history", opening)
+    monkeypatch.setattr("history.support.forks.PATIENCE", 0.01)  # the opening does not end before the fork
+    book = made(Effects(), history="redis://h")
+
+    async def deliver(uuid: str) -> None:
+        answer = book.ahandle(message(uuid)) if asynchronously else book.handle(message(uuid))
+        assert (await settled(answer)).status is Status.NEW
+
+    thread = threading.Thread(target=lambda: asyncio.run(deliver("u-1")))
+    thread.start()
+    opening.begun.wait()
+    child = fork(partial(deliver, "u-2"), blocking=False)
+
+    try:
+        assert asyncio.run(ended([child])) == [DONE]
+    finally:
+        opening.may_end.set()
+        thread.join()

@@ -242,6 +242,15 @@ def test_what_is_wrong_is_named(wrong: Callable[[], object], says: str) -> None:
     assert "test_guards.py" in str(refused.value) or wrong is running
 
 
+def test_a_guard_is_not_a_decorator(guard: Guard) -> None:
+    decorate: Any = guard
+
+    with pytest.raises(ConfigurationError, match=r"guard\.handle\(uuid, ") as caught:
+        decorate(print)
+
+    assert caught.value.setting == f"guard {guard.name}"
+
+
 def test_a_run_knows_its_delivery(guard: Guard) -> None:
     seen: list[Delivery] = []
 

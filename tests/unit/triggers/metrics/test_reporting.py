@@ -280,3 +280,30 @@ def test_a_program_that_ends_without_closing_reports_its_last_counts(tmp_path: P
     store = open_history(url)
     assert counts(store) == Counts(new=1, runs=1)
     drive(store.close())
+
+
+CHILD = """
+import multiprocessing
+import sys
+
+from triggers.guards import protect
+from triggers.metrics import reporting
+
+reporting.PATIENCE = 60.0
+guard = protect("charge", history=sys.argv[1])
+guard.handle("order-1", lambda: None)
+child = multiprocessing.get_context("fork").Process(target=guard.handle, args=("order-2", str))
+child.start()
+child.join()
+sys.exit(child.exitcode)
+"""
+
+
+def test_a_child_of_multiprocessing_reports_its_counts_before_it_ends(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/history.sqlite3"
+
+    subprocess.run([sys.executable, "-c", CHILD, url], check=True)
+
+    store = open_history(url)
+    assert counts(store) == Counts(new=2, runs=2)
+    drive(store.close())

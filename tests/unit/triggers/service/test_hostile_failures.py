@@ -206,6 +206,18 @@ class TestCancellation:
         assert isinstance(outcome.error, asyncio.CancelledError)
         assert (outcome.acknowledge, outcome.parked) == (True, True)
 
+    async def test_a_service_that_raises_it_by_itself_has_failed(self) -> None:
+        async def service(told: Message) -> None:
+            raise asyncio.CancelledError
+
+        for book, outcome in (
+            (waiting := made(service), await waiting.ahandle(message())),
+            (blocking := made(raising(asyncio.CancelledError())), blocking.handle(message())),
+        ):
+            assert isinstance(outcome.error, asyncio.CancelledError)
+            assert (outcome.acknowledge, outcome.parked) == (True, True)
+            assert state_of(book) is EntryOutcome.FAILED
+
     async def test_a_time_out_around_it_ends_it(self) -> None:
         async def service(told: Message) -> None:
             await asyncio.sleep(60)

@@ -3,6 +3,7 @@
 import io
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from typing import Any
 
@@ -26,6 +27,11 @@ def work() -> Iterator[int]:
     yield 1
 
 
+def submitted() -> Future[None]:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(print, end="")
+
+
 LAZY: list[Callable[[], Any]] = [
     work,
     many,
@@ -33,6 +39,8 @@ LAZY: list[Callable[[], Any]] = [
     lambda: filter(None, [1]),
     lambda: chain([1], [2]),
     lambda: iter([1]),
+    Future[None],
+    submitted,
 ]
 
 
@@ -72,6 +80,16 @@ def test_a_cursor_whose_statement_was_done_goes_to_the_caller() -> None:
     outcome = protect("book", history=MemoryHistory()).handle("order-1", lambda: cursor)
 
     assert (outcome.status, outcome.result) == (Status.NEW, cursor)
+
+
+async def test_under_asyncio_a_future_of_another_thread_is_refused() -> None:
+    async def charge() -> Future[None]:
+        return submitted()
+
+    outcome = await protect("book", history=MemoryHistory()).ahandle("order-1", charge)
+
+    assert isinstance(outcome.error, LazyResultError)
+    assert "future.result()" in str(outcome.error)
 
 
 async def test_what_a_coroutine_function_returns_is_not_awaited_later() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from history.errors import ConfigurationError
-from triggers.service.checking import check_least
+from triggers.service.checking import check_whole
 from triggers.service.signatures import innermost
 from triggers.spark import ForeachBatch
 from triggers.spark.connections import close_history
@@ -71,10 +71,10 @@ def exactly_once_batch(  # noqa: PLR0913  (the options of a test, each by its na
         ConfigurationError: the function cannot be simulated, or an argument makes no sense.
         MissingExtraError: ``pip install 'doubtless[spark]'``.
     """
-    check_least("crashes", crashes, 0)
-    check_least("deliveries", deliveries, 1)
+    check_whole("crashes", crashes, 0)
+    check_whole("deliveries", deliveries, 1)
     if batch is not None:
-        check_least("batch", batch, 1)
+        check_whole("batch", batch, 1)
     if not isinstance(function, ForeachBatch):
         raise ConfigurationError(
             "function",
