@@ -28,7 +28,6 @@ GRANTING = frozenset(
         "entries/take_over",
         "entries/adopt",
         "turning/turn",
-        "joining/add",
     }
 )
 
@@ -39,7 +38,6 @@ WAITED_FOR = GRANTING | {
     "entries/settle",
     "entries/settle_any",
     "entries/settle_batches",
-    "joining/finish",
     "records/apply",
     "records/settle",
 }
