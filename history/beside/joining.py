@@ -4,15 +4,15 @@ Each call reads a period, and then makes one step: it stores a message, complete
 period, if nobody else has replaced it in the meantime; else the call begins again.
 
 An open period has the digest of its activation as key, so an activation has one open period at most. The next
-open period of the activation has the same key and versions. Its place in the list is its own, so each step
-that changes an open period requires that place.
+open period of the activation has the same key and versions, but another place in the list. So each step also
+requires the place of the period that was read.
 """
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from history.beside.firsts import RecordedFirsts
 from history.entry import Entry, EntryOutcome, Fence, Settlement, State, digest
@@ -70,7 +70,8 @@ class Place(NamedTuple):
 class StoredPeriod:
     """A period without its messages. ``started`` and ``due`` are in milliseconds since 1970.
 
-    At ``due``, somebody must check it (None: never). ``taken`` counts how often an owner got it.
+    At ``due``, somebody must check it (None: never). ``taken`` counts how often an owner got it. ``version``
+    is that of the record from which it was read, or 0.
     """
 
     number: int
@@ -81,6 +82,15 @@ class StoredPeriod:
     owner: str | None = None
     taken: int = 0
     places: dict[str, Place]
+    version: int = 0
+
+    @classmethod
+    def of(cls, record: Record) -> Self:
+        """Read a record."""
+        stored: dict[str, Any] = json.loads(record.value)
+        stored["state"] = PeriodState(stored["state"])
+        stored["places"] = {name: Place(*place) for name, place in stored["places"].items()}
+        return cls(**stored, version=record.version)
 
     @property
     def key(self) -> bytes:
@@ -120,7 +130,12 @@ class StoredPeriod:
 
     def to_json(self) -> bytes:
         """Return it as it is stored, in ASCII: UTF-8 has no lone surrogates."""
-        return json.dumps(asdict(self), separators=(",", ":")).encode()
+        stored = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "version"}
+        return json.dumps(stored, separators=(",", ":")).encode()
+
+    def is_there(self) -> Get:
+        """Return the change that is refused if somebody else has replaced the period."""
+        return Get(PERIODS, self.key, required=True, version=self.version)
 
 
 def number_key(number: int) -> bytes:
@@ -131,26 +146,6 @@ def number_key(number: int) -> bytes:
 def part_key(number: int, destination: str) -> bytes:
     """Return the key of a message."""
     return number_key(number) + digest(destination)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadPeriod:
-    """A period as it was read, and the version of its record."""
-
-    period: StoredPeriod
-    version: int
-
-    def is_there(self) -> Get:
-        """Return the change that is refused if somebody else has replaced the period."""
-        return Get(PERIODS, self.period.key, required=True, version=self.version)
-
-    @classmethod
-    def of(cls, record: Record) -> Self:
-        """Read a record."""
-        stored = json.loads(record.value)
-        places = {name: Place(*place) for name, place in stored.pop("places").items()}
-        period = StoredPeriod(**{**stored, "state": PeriodState(stored["state"])}, places=places)
-        return cls(period, record.version)
 
 
 class RecordedJoining(RecordedFirsts):
@@ -167,12 +162,13 @@ class RecordedJoining(RecordedFirsts):
     async def add(self, trigger: str, part: JoinPart, terms: JoinTerms, hold: Hold) -> Added:
         """Store a part and complete its entry, or do neither; see :class:`~history.store.joining.Joining`."""
         for _ in range(ATTEMPTS):
-            (before,), now = await self._read(trigger, [digest(part.activation)])
-            if before is not None and before.period.is_over(now):
-                await self._expire(trigger, before)
+            (stored,), now = await self._read(trigger, [digest(part.activation)])
+            if stored is not None and stored.is_over(now):
+                await self._expire(trigger, stored)
                 continue
-            is_taken = before is not None and before.period.has_another(part)
-            added = None if is_taken else await self._add_to(trigger, before, part, terms, hold, now)
+            period = stored or _begun(part, terms, now)
+            is_taken = period.has_another(part)
+            added = None if is_taken else await self._add_to(trigger, period, part, terms, hold, now)
             if added is not None:
                 return added
             addition = await self._addition(trigger, part)
@@ -183,15 +179,14 @@ class RecordedJoining(RecordedFirsts):
     async def _add_to(
         self,
         trigger: str,
-        before: ReadPeriod | None,
+        before: StoredPeriod,
         part: JoinPart,
         terms: JoinTerms,
         hold: Hold,
         now: datetime,
     ) -> Added | None:
-        """Add a part to a period, or begin a period with it; None if that was refused."""
-        period = _begun(part, terms, now) if before is None else before.period
-        after = period.with_part(part)
+        """Add a part to a period; None if that was refused."""
+        after = before.with_part(part)
         if set(terms.destinations) <= after.places.keys():
             after = after.handed_to(hold, PeriodState.READY, now)
         message = document_of_part(trigger, part, self._cipher).encode()
@@ -218,10 +213,10 @@ class RecordedJoining(RecordedFirsts):
             return Addition.STALE
         return Addition.TAKEN if entry.state is State.STARTED else Addition.KEPT
 
-    async def _expire(self, trigger: str, before: ReadPeriod) -> None:
-        """End a period whose time-out is over; it is due at once."""
-        after = replace(before.period, state=PeriodState.EXPIRED)
-        await self._records.apply(trigger, [*_replacing(before, after), *_failing(before.period)])
+    async def _expire(self, trigger: str, before: StoredPeriod) -> None:
+        """End a period whose time-out is over; it is due then."""
+        after = replace(before, state=PeriodState.EXPIRED)
+        await self._records.apply(trigger, [*_replacing(before, after), *_failing(before)])
 
     async def due(self, trigger: str, hold: Hold, *, limit: int = 10) -> Sequence[Period]:
         """Hand out periods that nobody holds; see :class:`~history.store.joining.Joining`."""
@@ -229,16 +224,15 @@ class RecordedJoining(RecordedFirsts):
         if not listed:
             return []
         periods, now = await self._read(trigger, [record.value for record in listed])
-        late = [before for before in periods if before is not None and before.period.is_over(now)]
-        handed_out = [await self._hand_out(trigger, before, hold, now) for before in late]
+        late = [period for period in periods if period is not None and period.is_over(now)]
+        handed_out = [await self._hand_out(trigger, period, hold, now) for period in late]
         return [period for period in handed_out if period is not None]
 
-    async def _hand_out(self, trigger: str, before: ReadPeriod, hold: Hold, now: datetime) -> Period | None:
+    async def _hand_out(self, trigger: str, before: StoredPeriod, hold: Hold, now: datetime) -> Period | None:
         """Hand out a period; None if somebody else was quicker."""
-        period, failing = before.period, list[Change]()
-        if period.state is PeriodState.OPEN:
-            period, failing = replace(period, state=PeriodState.EXPIRED), _failing(period)
-        after = period.handed_to(hold, period.state, now)
+        ends = before.state is PeriodState.OPEN
+        after = before.handed_to(hold, PeriodState.EXPIRED if ends else before.state, now)
+        failing = _failing(before) if ends else []
         changes = [*_replacing(before, after), *failing, *(Get(PARTS, key) for key in after.part_keys)]
         answers = await self._records.apply(trigger, changes)
         if not is_done(changes, answers):
@@ -250,9 +244,9 @@ class RecordedJoining(RecordedFirsts):
         for _ in range(ATTEMPTS):
             periods, now = await self._read(trigger, [number_key(number) for number in numbers])
             due, changes = milliseconds_of(now + hold.duration), list[Change]()
-            for before in periods:
-                if before is not None and before.period.owner == hold.owner:
-                    changes += _replacing(before, replace(before.period, due=due))
+            for period in periods:
+                if period is not None and period.owner == hold.owner:
+                    changes += _replacing(period, replace(period, due=due))
             if not changes or is_done(changes, await self._records.apply(trigger, changes)):
                 return
         raise _others("keeping joins")
@@ -260,12 +254,11 @@ class RecordedJoining(RecordedFirsts):
     async def finish(self, trigger: str, number: int) -> bool:
         """Forget a period."""
         for _ in range(ATTEMPTS):
-            (before,), _ = await self._read(trigger, [number_key(number)])
-            if before is None:
+            (period,), _ = await self._read(trigger, [number_key(number)])
+            if period is None:
                 return False
-            period = before.period
             changes: list[Change] = [
-                before.is_there(),
+                period.is_there(),
                 Delete(PERIODS, period.key),
                 Delete(DUE, period.due_key),
                 *(Delete(PARTS, key) for key in period.part_keys),
@@ -281,7 +274,7 @@ class RecordedJoining(RecordedFirsts):
         for start in range(0, len(listed), READ):
             keys = [record.value for record in listed[start : start + READ]]
             stored, _ = await self._read(trigger, keys)
-            periods = [read.period for read in stored if read is not None]
+            periods = [period for period in stored if period is not None]
             part_keys = [key for period in periods for key in period.part_keys]
             messages = await self._records.get(trigger, PARTS, part_keys)
             shown += [self._shown(trigger, period, messages) for period in periods]
@@ -289,13 +282,14 @@ class RecordedJoining(RecordedFirsts):
 
     async def _read(
         self, trigger: str, keys: Sequence[bytes]
-    ) -> tuple[Sequence[ReadPeriod | None], datetime]:
+    ) -> tuple[Sequence[StoredPeriod | None], datetime]:
         """Return the periods of some keys (None: there is none, or it is spoilt), and the store's time."""
         reads: list[Change] = [*(Get(PERIODS, key) for key in keys), Now()]
         *records, clock = await self._records.apply(trigger, reads, each=True)
         assert clock is not None  # noqa: S101  (as the protocol has it)
         stored = [(f"{record.key.hex()} of {trigger}", record) for record in records if record is not None]
-        periods = {read.period.key: read for read in readable("the period of a join", stored, ReadPeriod.of)}
+        read = readable("the period of a join", stored, StoredPeriod.of)
+        periods = {period.key: period for period in read}
         return [periods.get(key) for key in keys], clock.at
 
     def _shown(self, trigger: str, period: StoredPeriod, messages: Iterable[Record | None]) -> Period:
@@ -334,19 +328,17 @@ def _begun(part: JoinPart, terms: JoinTerms, now: datetime) -> StoredPeriod:
     )
 
 
-def _replacing(before: ReadPeriod | None, after: StoredPeriod) -> Sequence[Change]:
-    """Return the changes that replace a period, or begin one; refused if somebody else was quicker."""
-    if before is None:
+def _replacing(before: StoredPeriod, after: StoredPeriod) -> Sequence[Change]:
+    """Return the changes that store a period after another one; refused if somebody else was quicker."""
+    if before.version == 0:
         return [_put(after, 1), Put(DUE, Record(after.due_key, after.key))]
-    period, changes = before.period, list[Change]()
-    if period.state is PeriodState.OPEN:
-        changes.append(Get(DUE, period.due_key, required=True))
-    if period.key == after.key:
+    changes: list[Change] = [Get(DUE, before.due_key, required=True)]
+    if before.key == after.key:
         changes.append(_put(after, before.version + 1))
     else:
-        changes += [_put(after, 1), before.is_there(), Delete(PERIODS, period.key)]
-    if period.due_key != after.due_key:
-        changes += [Put(DUE, Record(after.due_key, after.key)), Delete(DUE, period.due_key)]
+        changes += [_put(after, 1), before.is_there(), Delete(PERIODS, before.key)]
+    if before.due_key != after.due_key:
+        changes += [Put(DUE, Record(after.due_key, after.key)), Delete(DUE, before.due_key)]
     return changes
 
 

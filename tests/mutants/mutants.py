@@ -291,8 +291,8 @@ MUTANTS = (
     ),
     Mutant(
         _JOINING,
-        "        changes.append(Get(DUE, period.due_key, required=True))",
-        "        pass",
+        "[Get(DUE, before.due_key, required=True)]",
+        "[]",
         f"{_BESIDE}::test_a_step_for_a_former_period_does_not_change_the_next[memory-last]",
     ),
     Mutant(

@@ -242,6 +242,18 @@ class JoinRaceContract:
         assert slow == []
         assert [uuids_of(period) for period in quick] == [{"o"}]
 
+    async def test_two_threads_of_an_owner_do_not_get_the_same_period(self, store: HistoryStore) -> None:
+        await complete(store, "o", "p", hold=Hold("dies", timedelta(0)))
+        quick: list[Period] = []
+
+        async def overtake() -> None:
+            quick.extend(await store.joining.due(TRIGGER, MINE))
+
+        slow = await overtaken(store, before=overtake).due(TRIGGER, MINE)
+
+        assert list(slow) == []
+        assert [uuids_of(period) for period in quick] == [{"o", "p"}]
+
     async def test_the_next_message_after_a_time_out_fails_the_messages_before(
         self, store: HistoryStore
     ) -> None:
