@@ -9,6 +9,7 @@ the SQL statements give the same answers.
                       STARTED --take over------------> STARTED     (new owner, greater fence)
                       STARTED --renew----------------> STARTED     (lease and life prolonged)
                       FAILED  --take over, failed=True> STARTED    (somebody decided to run it again)
+                      OK      --fail-----------------> FAILED      (its join timed out)
                       any     --time to live over----> absent
 """
 
@@ -263,24 +264,33 @@ def settle(
     outcome: EntryOutcome | None,
     now: datetime,
     owner: str | None = None,
+    once: bool = False,
 ) -> tuple[Entry | None, bool]:
     """Complete or release a STARTED entry with exactly this fence, and with this owner if one is given.
 
     The owner of a completed entry is not compared: a store need not keep it. The answer is whether the entry
-    is now as requested: the same settlement succeeds twice, and a stale one changes nothing.
+    is now as requested: the same settlement succeeds twice, unless ``once``. A stale one changes nothing.
     """
     entry = current(entry, now)
     if entry is None:
-        return None, outcome is None
+        return None, outcome is None and not once
     if entry.fence != fence:
         return entry, False
     if entry.state is State.COMPLETED:
-        return entry, entry.outcome == outcome
+        return entry, entry.outcome == outcome and not once
     if not _is_held(entry, fence, owner):
         return entry, False
     if outcome is None:
         return None, True
     return replace(entry, state=State.COMPLETED, outcome=outcome, lease_until=None), True
+
+
+def fail(entry: Entry | None, *, fence: Fence, now: datetime) -> Entry | None:
+    """Turn an entry that is COMPLETED ok with this fence into a failed one; return any other unchanged."""
+    entry = current(entry, now)
+    if entry is None or entry.batch or not entry.is_of(fence) or entry.outcome is not EntryOutcome.OK:
+        return entry
+    return replace(entry, outcome=EntryOutcome.FAILED)
 
 
 def renew(
@@ -313,6 +323,6 @@ def outliving(started_at: datetime, lease_until: datetime) -> datetime:
 TRANSITIONS: Mapping[str, tuple[str, ...]] = {
     "absent": ("STARTED",),
     "STARTED": ("COMPLETED ok", "COMPLETED failed", "absent", "STARTED"),
-    "COMPLETED ok": ("absent",),
+    "COMPLETED ok": ("absent", "COMPLETED failed"),
     "COMPLETED failed": ("absent", "STARTED"),
 }

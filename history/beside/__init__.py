@@ -3,7 +3,7 @@
 ``kept`` combines the kinds in a store that has :class:`~history.store.records.Records`.
 ``control``: commands to consumers, their reports and the statistics.
 ``results``: the result of a uuid's first run. ``fingerprints``: the fingerprint of its first body.
-``firsts``: the first message of each activation.
+``joining``: messages that wait for each other. ``firsts``: the first message of each activation.
 ``journal``: one line for each verdict that needs an explanation, and the security log.
 ``charts``: the counts of each minute of a day. ``progress``: how far each query of Spark has come.
 ``parking``: parked messages, and decisions about them.

@@ -34,6 +34,7 @@ from history.store.records import (
     Put,
     Record,
     Records,
+    clock_of,
     is_done,
 )
 from history.store.times import milliseconds_of
@@ -105,13 +106,13 @@ class RecordedControl:
         answers = await self._records.apply(NO_TRIGGER, changes, each=True)
         written = [record.at for record in answers[: len(reports)] if record is not None]
         commands = [record for record in answers[len(reports) :] if record is not None]
-        return Heard(max(written) if written else await self._records.now(), _orders(commands))
+        return Heard(max(written) if written else await clock_of(self._records), _orders(commands))
 
     async def order(self, verb: Verb, triggers: Sequence[str], *, reason: str | None = None) -> int:
         """Give a command: read the last number, and write the next number together with the command."""
         (last,) = await self._records.get(NO_TRIGGER, NUMBER, [_LAST])
         for _ in range(ATTEMPTS):
-            now = await self._records.now()
+            now = await clock_of(self._records)
             # Numbers follow the clock, so that they still grow in a store that was emptied.
             number = max(milliseconds_of(now), 0 if last is None else _number(last) + 1)
             changes: list[Change] = [_next(NUMBER, _LAST, last, b"%d %s" % (number, uuid4().hex.encode()))]

@@ -4,12 +4,14 @@ from collections.abc import Callable
 
 from history.beside.control import RecordedControl
 from history.beside.fingerprints import FINGERPRINTS, RecordedFingerprints
+from history.beside.joining import Lookup, RecordedJoining
 from history.beside.journal import RecordedJournal, RecordedSecurityLog
 from history.beside.parking import RecordedParking, Triggers
 from history.beside.progress import RecordedProgress
 from history.beside.results import RESULTS, RecordedResults
 from history.store.control import Control
 from history.store.fingerprints import Fingerprints
+from history.store.joining import Joining
 from history.store.journal import Journal
 from history.store.parking import Parking
 from history.store.progress import Progress
@@ -31,11 +33,12 @@ class KeepsBeside:
         cipher: Cipher | None = None,
         *,
         triggers: Triggers,
+        lookup: Lookup,
         address: Callable[[], str],
     ) -> None:
         """Keep everything in these records, encrypted if there is a cipher.
 
-        ``triggers`` names the store's triggers, and ``address`` is the server's.
+        ``triggers`` and ``lookup`` are the store's, and ``address`` is the server's.
         """
         self._records = records
         self._parking: Parking = RecordedParking(records, cipher, triggers=triggers)
@@ -45,6 +48,7 @@ class KeepsBeside:
         self._journal: Journal = RecordedJournal(records)
         self._security_log: SecurityLog = RecordedSecurityLog(records)
         self._progress: Progress = RecordedProgress(records)
+        self._joining: Joining = RecordedJoining(records, cipher, lookup=lookup)
 
     @property
     def records(self) -> Records:
@@ -85,3 +89,8 @@ class KeepsBeside:
     def progress(self) -> Progress:
         """The records of batches."""
         return self._progress
+
+    @property
+    def joining(self) -> Joining:
+        """The joins, in the same store."""
+        return self._joining

@@ -24,6 +24,7 @@ from history.store.records import (
     Record,
     Records,
     all_records,
+    clock_of,
     is_done,
     records_of,
 )
@@ -179,13 +180,13 @@ class RecordContract:
         self, store: HistoryStore, another: HistoryStore
     ) -> None:
         records = records_in(store)
-        before = await records_in(another).now()
+        before = await clock_of(records_in(another))
         (first,) = await records.apply(TRIGGER, [Put(_LISTED, Record(_KEY, b"1"))])
 
         assert first is not None
 
         async def is_later() -> bool:
-            return await records_in(another).now() > first.at
+            return await clock_of(records_in(another)) > first.at
 
         await eventually(is_later)
         (second,) = await records.apply(TRIGGER, [Put(_LISTED, Record(_KEY, b"2"))])
@@ -194,7 +195,7 @@ class RecordContract:
         (read,) = await records_in(another).get(TRIGGER, _LISTED, [_KEY])
         (listed,) = await records_in(another).page(TRIGGER, _LISTED)
         (looked,) = await records.apply(TRIGGER, [Get(_LISTED, _KEY)])
-        assert before <= first.at < second.at <= await records.now()
+        assert before <= first.at < second.at <= await clock_of(records)
         assert [one.at for one in (read, listed, looked) if one is not None] == [second.at] * 3
 
     @each_kind
@@ -273,7 +274,7 @@ class RecordContract:
             record.at for record in await records_in(store).page(TRIGGER, _LISTED)
         ]
         assert empty.records == [[], []]
-        assert seen.at <= empty.at <= await records_in(store).now()
+        assert seen.at <= empty.at <= await clock_of(records_in(store))
 
     async def test_listed_records_are_deleted_from_key_to_key(self, store: HistoryStore) -> None:
         records, kept = records_in(store), [Record(b"%d" % number, b"x") for number in range(6)]

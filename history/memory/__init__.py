@@ -1,7 +1,7 @@
 """The document history in the memory of one process, for tests and first steps.
 
-``history.py`` is the store, and ``records.py`` keeps what :mod:`history.beside` keeps. ``joining.py`` is its
-other protocol. The transitions are the pure functions of :mod:`history.entry`.
+``history.py`` is the store, and ``records.py`` keeps what :mod:`history.beside` keeps. Its transitions
+are the pure functions of :mod:`history.entry`.
 """
 
 from typing import TYPE_CHECKING

@@ -22,12 +22,12 @@ from history.entry import (
     claim,
     current,
     digest,
+    fail,
     renew,
     settle,
     started,
     take_over,
 )
-from history.memory.joining import MemoryJoining
 from history.memory.records import MemoryRecords
 from history.store import (
     WHOLE,
@@ -41,9 +41,8 @@ from history.store import (
     ScanPart,
     SingleVerbs,
 )
-from history.store.joining import Joining
 from history.store.progress import BatchRecord
-from history.store.records import is_done
+from history.store.records import Fail, Settle, is_done
 
 #: How many entries or batches one piece of a purge checks.
 PIECE = 1000
@@ -108,21 +107,13 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
         self._lock = threading.RLock()
         self._fence = 0
         self._namespaces: dict[str, _Namespace] = {}
-        self._memory = MemoryRecords(clock, self._lock, self._settle_one)
-        self.keep_beside(self._memory, triggers=self.triggers, address=lambda: f"memory:{id(self)}")
-        self._joining = MemoryJoining(
+        self._memory = MemoryRecords(clock, self._lock, self._change_entry)
+        self.keep_beside(
             self._memory,
-            lock=self._lock,
-            clock=clock,
-            next_number=self._next_fence,
-            read=lambda trigger, uuid: self._namespace(trigger).read(digest(uuid), self._clock()),
-            write=lambda trigger, uuid, entry: self._namespace(trigger).write(digest(uuid), entry),
+            triggers=self.triggers,
+            lookup=self.lookup,
+            address=lambda: f"memory:{id(self)}",
         )
-
-    @property
-    def joining(self) -> Joining:
-        """The joins in the same memory."""
-        return self._joining
 
     def for_asyncio(self) -> HistoryStore:
         """Return itself: nothing here waits."""
@@ -243,21 +234,27 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
 
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
         """Complete or release claims that still have their fence."""
-        return [self._settle_one(trigger, settlement) for settlement in settlements]
+        return [self._change_entry(trigger, Settle(settlement)) for settlement in settlements]
 
-    def _settle_one(self, trigger: str, settlement: Settlement, write: bool = True) -> bool:  # noqa: FBT001, FBT002
+    def _change_entry(self, trigger: str, change: Settle | Fail, write: bool = True) -> bool:  # noqa: FBT001, FBT002
         with self._lock:
-            space, now, key = self._namespace(trigger), self._clock(), digest(settlement.uuid)
-            entry, settled = settle(
-                space.read(key, now),
-                fence=settlement.fence,
-                outcome=settlement.outcome,
-                now=now,
-                owner=settlement.owner,
-            )
-            if settled and write:
+            space, now = self._namespace(trigger), self._clock()
+            if isinstance(change, Fail):
+                key, done = change.digest, True
+                entry = fail(space.read(key, now), fence=change.fence, now=now)
+            else:
+                key, wish = digest(change.settlement.uuid), change.settlement
+                entry, done = settle(
+                    space.read(key, now),
+                    fence=wish.fence,
+                    outcome=wish.outcome,
+                    now=now,
+                    owner=wish.owner,
+                    once=change.once,
+                )
+            if done and write:
                 space.write(key, entry)
-            return settled
+            return done
 
     async def renew_many(self, trigger: str, renewals: Sequence[Renewal], lease: timedelta) -> Sequence[bool]:
         """Prolong leases that still have their fence; see :class:`~history.store.ManyLeases`."""

@@ -7,18 +7,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
-from history.entry import Settlement
 from history.store.records import (
     NO_TRIGGER,
     Append,
     Change,
     Delete,
     Expects,
+    Fail,
     Get,
     Kind,
     Log,
     LogLine,
     LogPage,
+    Now,
     Put,
     Record,
     Settle,
@@ -29,11 +30,11 @@ from history.store.records import (
     wrong_cursor,
 )
 
-#: Whether an entry of a trigger can be settled; with ``True``, settle it.
-SettleEntry = Callable[[str, Settlement, bool], bool]
+#: Whether an entry of a trigger can be changed; with ``True``, change it.
+ChangeEntry = Callable[[str, Settle | Fail, bool], bool]
 
 
-def _no_entries(_: str, __: Settlement, ___: bool) -> bool:  # noqa: FBT001
+def _no_entries(_: str, __: Settle | Fail, ___: bool) -> bool:  # noqa: FBT001
     return False
 
 
@@ -46,18 +47,18 @@ class _Kept:
 class MemoryRecords:
     """Records and logs that end with their process; threads may share them.
 
-    ``lock`` and ``settle`` are those of the history beside them; separate records have no entries.
+    ``lock`` and ``change_entry`` are those of the history beside them; separate records have no entries.
     """
 
     def __init__(
         self,
         clock: Callable[[], datetime],
         lock: "threading.RLock | None" = None,
-        settle: SettleEntry = _no_entries,
+        change_entry: ChangeEntry = _no_entries,
     ) -> None:
         self._clock = clock
         self._lock = lock or threading.RLock()
-        self._settle = settle
+        self._change_entry = change_entry
         self._kept: defaultdict[tuple[str, Kind], dict[bytes, _Kept]] = defaultdict(dict)
         self._logs: defaultdict[tuple[str, Log], dict[str, tuple[datetime, Append]]] = defaultdict(dict)
 
@@ -85,8 +86,10 @@ class MemoryRecords:
         if isinstance(change, Get):
             return self._held(trigger, change.kind, change.key, now)
         if isinstance(change, Settle):
-            may = self._settle(trigger, change.settlement, False)  # noqa: FBT003
+            may = self._change_entry(trigger, change, False)  # noqa: FBT003
             return Record(b"", b"") if may else None
+        if isinstance(change, Now):
+            return Record(b"", b"", at=now)
         if not isinstance(change, Put):
             return None
         held, new = self._held(trigger, change.kind, change.record.key, now), replace(change.record, at=now)
@@ -121,14 +124,10 @@ class MemoryRecords:
                 lines.setdefault(id_, (now, change))
                 while log.most is not None and len(lines) > log.most:
                     del lines[next(iter(lines))]
-            case Settle(settlement):
-                self._settle(trigger, settlement, True)  # noqa: FBT003
-            case Get():
+            case Settle() | Fail():
+                self._change_entry(trigger, change, True)  # noqa: FBT003
+            case Get() | Now():
                 pass
-
-    async def now(self) -> datetime:
-        """Return the time of the clock."""
-        return self._clock()
 
     async def get(self, trigger: str, kind: Kind, keys: Sequence[bytes]) -> Sequence[Record | None]:
         """Return the record of each key."""

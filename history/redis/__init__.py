@@ -1,10 +1,9 @@
 """The document history in Redis: each call is one Lua script of ``lua/``.
 
-``history.py`` is the store, and ``records.py`` stores the data of :mod:`history.beside`. ``joining.py`` is
-its other protocol. ``connection/`` has everything to reach a server: URLs, deployments,
-clients, errors. ``scripts.py`` runs Lua, ``assembly.py`` puts its files together, ``replies.py`` reads the
-replies, ``spoilt.py`` describes data that other programs overwrote, and ``permissions.py`` lists the needs of
-an account.
+``history.py`` is the store, and ``records.py`` stores the data of :mod:`history.beside`. ``connection/``
+has everything to reach a server: URLs, deployments, clients, errors. ``scripts.py`` runs Lua, ``assembly.py``
+puts its files together, ``replies.py`` reads the replies, ``spoilt.py`` describes data that other programs
+overwrote, and ``permissions.py`` lists the needs of an account.
 """
 
 from typing import TYPE_CHECKING

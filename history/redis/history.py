@@ -34,7 +34,6 @@ from history.redis.connection.checks import refuse_eviction, remarks_on, servers
 from history.redis.connection.client import TRIGGERS_KEY, RedisClient
 from history.redis.connection.probe import pool_of
 from history.redis.connection.wires import AnotherServerError
-from history.redis.joining import RedisJoining
 from history.redis.records import RedisRecords, words_of
 from history.redis.replies import (
     BATCH_CLAIMS,
@@ -65,7 +64,6 @@ from history.store import (
     milliseconds,
 )
 from history.store.inspection import Capability, Refusal
-from history.store.joining import Joining
 from history.store.progress import BatchRecord
 from history.store.turning import NOWHERE, NextClaim, Place, Turned
 from history.support.encryption import SETTING, Cipher, cipher_of
@@ -125,9 +123,13 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         own = isinstance(client, RedisClient)
         self._cipher = cipher_of(encrypt)
         self._redis = client if own else RedisClient(client, circuit=circuit, durability=durability)
-        self._joining = RedisJoining(self._redis, self._cipher)
-        records = RedisRecords(self._redis)
-        self.keep_beside(records, self._cipher, triggers=self.triggers, address=self._redis.address)
+        self.keep_beside(
+            RedisRecords(self._redis),
+            self._cipher,
+            triggers=self.triggers,
+            lookup=self.lookup,
+            address=self._redis.address,
+        )
         self._checked = False
         self._prepared: dict[str, Scripts] = {}
         self._epochs: dict[str, int] = {}
@@ -139,11 +141,6 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         """Open ``redis://``, ``rediss://`` or ``unix://``; it does not connect before the first use."""
         rest, encrypt = split_option(url, SETTING)
         return cls(RedisClient.from_url(rest, options=(SETTING,)), encrypt=encrypt)
-
-    @property
-    def joining(self) -> Joining:
-        """The joins in the same Redis."""
-        return self._joining
 
     def for_asyncio(self) -> HistoryStore:
         """Return the same history through redis.asyncio."""

@@ -6,6 +6,8 @@ from history.beside.charts import CHARTS
 from history.beside.comments import ASSIGNED, COMMENTS
 from history.beside.control import REPORTS
 from history.beside.filters import FILTERS
+from history.beside.firsts import FIRSTS
+from history.beside.joining import DUE, PARTS, PERIODS
 from history.beside.journal import SECURITY
 from history.beside.parking import DECISIONS, LABELS, MESSAGES, UUIDS
 from history.redis.assembly import DEFAULT_PACKAGE, script_names
@@ -20,7 +22,7 @@ _SCRIPTS: Mapping[Capability, tuple[str, ...]] = {
     Capability.PARKING: ("records/apply", "records/settle"),
     Capability.CONTROL: ("records/apply", "records/view"),
     Capability.UPKEEP: ("entries/purge",),
-    Capability.JOINING: ("joining/", "records/apply"),
+    Capability.JOINING: ("records/apply", "records/settle"),
     Capability.RESULTS: ("records/apply",),
     Capability.FINGERPRINTS: ("records/apply",),
     Capability.CHARTS: ("records/apply",),
@@ -45,7 +47,8 @@ _COMMANDS: Mapping[Capability, tuple[str, ...]] = {
     ),
     Capability.JOURNAL: ("XADD", "XREVRANGE"),
     Capability.SECURITY: ("XADD", "XREVRANGE", "XTRIM"),
-    Capability.CONTROL: ("HMGET", "MGET", "TIME", "ZREVRANGEBYLEX"),
+    Capability.CONTROL: ("HMGET", "MGET", "ZREVRANGEBYLEX"),
+    Capability.JOINING: ("HMGET", "MGET", "ZREVRANGEBYLEX"),
     Capability.RESULTS: ("MGET",),
     Capability.BATCHES: ("HMGET", "ZREVRANGEBYLEX"),
     Capability.CHARTS: ("HMGET", "ZREVRANGEBYLEX"),
@@ -69,6 +72,10 @@ _KEYS: Mapping[Capability, tuple[str, ...]] = {
         DECISIONS.name,
     ),
     Capability.JOURNAL: ("journal",),
+    Capability.JOINING: (
+        *("history", "history:origin", DUE.name, f"{DUE.name}:keys", f"{DUE.name}:times"),
+        *(f"{kind.name}:{'0' * 32}" for kind in (PERIODS, PARTS, FIRSTS)),
+    ),
     Capability.RESULTS: (f"result:{'0' * 32}",),
     Capability.FINGERPRINTS: (f"fingerprint:{'0' * 32}",),
     Capability.CHARTS: (CHARTS.name, f"{CHARTS.name}:keys", f"{CHARTS.name}:times"),

@@ -10,18 +10,20 @@ from typing import Any, assert_never
 
 from history.entry import digest
 from history.redis.connection.client import PAGE, TRIGGERS_KEY, RedisClient, keys_of
-from history.redis.replies import asked_of, pieces
+from history.redis.replies import asked_of, failing, pieces
 from history.redis.scripts import ScriptsOfTriggers
 from history.store.records import (
     Append,
     Change,
     Delete,
     Expects,
+    Fail,
     Get,
     Kind,
     Log,
     LogLine,
     LogPage,
+    Now,
     Put,
     Record,
     Settle,
@@ -39,9 +41,6 @@ _ENTRY = re.compile(r"[0-9]{1,18}-[0-9]{1,18}")
 
 #: The beginning of a record: its version, and for a listed kind the time when it was written.
 _TEXT = re.compile(rb"([0-9]{1,19})(?:\.([0-9]{1,14}))? ")
-
-#: Whether a step is refused without a record, for the scripts.
-_REQUIRED = {True: b"required", False: b""}
 
 #: No version is greater.
 _GREATEST = b"%d" % (2**63)
@@ -70,7 +69,7 @@ class RedisRecords:
             await self._redis.call(
                 "naming the trigger", partial(self._redis.client.sadd, TRIGGERS_KEY, trigger)
             )
-        if any(isinstance(change, Settle) for change in changes):
+        if any(isinstance(change, Settle | Fail) for change in changes):
             return await self._settle(trigger, changes)
         held: list[Record | None] = []
         for piece in pieces(changes) if each else [changes]:
@@ -79,14 +78,14 @@ class RedisRecords:
         return held
 
     async def _settle(self, trigger: str, changes: Sequence[Change]) -> Sequence[Record | None]:
-        settlements = [change.settlement for change in changes if isinstance(change, Settle)]
-        asked = [word for one in settlements for word in (asked_of(one), digest(one.uuid))]
-        words = [b"%d" % len(settlements), *asked, *words_of(changes)]
+        asked = [word for change in changes for word in _asked(change)]
+        count = len(asked) // 2
+        words = [b"%d" % count, *asked, *words_of(changes)]
         reply: Sequence[int | bytes] = await self._scripts[trigger].run("records/settle", words)
-        settled, others = iter(reply[: len(settlements)]), iter(reply[len(settlements) :])
+        settled, others = iter(reply[:count]), iter(reply[count:])
         return [
             (Record(b"", b"") if next(settled) else None)
-            if isinstance(change, Settle)
+            if isinstance(change, Settle | Fail)
             else _answer(change, next(others))
             for change in changes
         ]
@@ -101,11 +100,6 @@ class RedisRecords:
             return pipeline.execute()
 
         await self._redis.call("writing a log", add)
-
-    async def now(self) -> datetime:
-        """Return the time of the server; of a cluster, of a node."""
-        seconds, microseconds = await self._redis.call("asking for the time", self._redis.client.time)
-        return instant(seconds * 1000 + microseconds // 1000)
 
     async def get(self, trigger: str, kind: Kind, keys: Sequence[bytes]) -> Sequence[Record | None]:
         """Return the record of each key, with one command."""
@@ -210,11 +204,13 @@ def words_of(changes: Sequence[Change], *, each: bool = False) -> list[bytes]:
                 words += _filled(b"unlist", kind.name.encode(), key, last or key)
             case Delete(kind, key):
                 words += _filled(b"drop", _place(kind, key).encode())
-            case Get(kind, key, required) if kind.listed:
-                words += _filled(b"look", kind.name.encode(), key, _REQUIRED[required])
-            case Get(kind, key, required):
-                words += _filled(b"get", _place(kind, key).encode(), b"", _REQUIRED[required])
-            case Settle():
+            case Get(kind, key) if kind.listed:
+                words += _filled(b"look", kind.name.encode(), key, _required(change))
+            case Get(kind, key):
+                words += _filled(b"get", _place(kind, key).encode(), b"", _required(change))
+            case Now():
+                words += _filled(b"now")
+            case Settle() | Fail():
                 pass
             case Append(log, _, line, about):
                 most = b"" if log.most is None else b"%d" % log.most
@@ -224,6 +220,23 @@ def words_of(changes: Sequence[Change], *, each: bool = False) -> list[bytes]:
     return words
 
 
+def _asked(change: Change) -> Sequence[bytes]:
+    """Return the wish for an entry, and its digest."""
+    match change:
+        case Settle(settlement, once):
+            return asked_of(settlement, once=once), digest(settlement.uuid)
+        case Fail(key, fence):
+            return failing(fence), key
+        case _:
+            return ()
+
+
+def _required(change: Get) -> bytes:
+    if not change.required:
+        return b""
+    return b"any" if change.version is None else b"%d" % change.version
+
+
 def _filled(*words: bytes) -> Sequence[bytes]:
     return [*words, *[b""] * (8 - len(words))]
 
@@ -231,6 +244,8 @@ def _filled(*words: bytes) -> Sequence[bytes]:
 def _answer(change: Change, reply: int | bytes) -> Record | None:
     if isinstance(change, Get):
         return _record(change.key, reply) if isinstance(reply, bytes) else None
+    if isinstance(change, Now) and isinstance(reply, int):
+        return Record(b"", b"", at=instant(reply))
     if not isinstance(change, Put):
         return None
     if isinstance(reply, int):

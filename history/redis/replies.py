@@ -25,9 +25,15 @@ CODES = {EntryOutcome.OK: b"O", EntryOutcome.FAILED: b"F", None: b"R"}
 _OUTCOMES = {b"O": EntryOutcome.OK, b"F": EntryOutcome.FAILED, b"S": None}
 
 
-def asked_of(settlement: Settlement) -> bytes:
+def asked_of(settlement: Settlement, *, once: bool = False) -> bytes:
     """Return the wish for an entry, in the form that the scripts unpack."""
-    return _ASKED.pack(CODES[settlement.outcome], settlement.fence) + (settlement.owner or "").encode()
+    code = CODES[settlement.outcome]
+    return _ASKED.pack(code.lower() if once else code, settlement.fence) + (settlement.owner or "").encode()
+
+
+def failing(fence: Fence) -> bytes:
+    """Return the wish to fail a completed entry, in the same form."""
+    return _ASKED.pack(b"X", fence)
 
 
 @lru_cache(maxsize=4096)

@@ -29,7 +29,6 @@ GRANTING = frozenset(
         "entries/take_over",
         "entries/adopt",
         "turning/turn",
-        "joining/add",
     }
 )
 
@@ -40,7 +39,6 @@ WAITED_FOR = GRANTING | {
     "entries/settle",
     "entries/settle_any",
     "entries/settle_batches",
-    "joining/finish",
     "records/apply",
     "records/settle",
 }

@@ -57,7 +57,6 @@ from history.sql.entries.settlements import (
     settle_entries,
     turns_of,
 )
-from history.sql.joining import SqlJoining
 from history.sql.records import SqlRecords, delete, triggers_with
 from history.sql.statements.dialects import Dialect
 from history.sql.statements.entries import (
@@ -80,7 +79,6 @@ from history.store import (
     SingleVerbs,
 )
 from history.store.inspection import Capability, Refusal, Room
-from history.store.joining import Joining
 from history.store.parking import Parking
 from history.store.progress import BatchRecord
 from history.store.records import Delete
@@ -139,10 +137,13 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         self._database = Prepared(Pooled(own, owned, circuit_for(own, enabled=circuit), greeting))
         self._granted = Granted()
         self._anchor = Anchor()
-        self._joining = SqlJoining(self._database, self._cipher)
-        address = partial(address_of, engine.url)
-        records = SqlRecords(self._database)
-        self.keep_beside(records, self._cipher, triggers=self.triggers, address=address)
+        self.keep_beside(
+            SqlRecords(self._database),
+            self._cipher,
+            triggers=self.triggers,
+            lookup=self.lookup,
+            address=partial(address_of, engine.url),
+        )
 
     @classmethod
     def from_url(cls, url: str | URL, *, encrypt: str | Cipher | None = None) -> Self:
@@ -223,11 +224,6 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         if isinstance(self._records, SqlRecords) and self._records.database is self._database:
             return self._parking
         return RecordedParking(SqlRecords(self._database), self._cipher, triggers=self.triggers)
-
-    @property
-    def joining(self) -> Joining:
-        """The joins in the same database."""
-        return self._joining
 
     async def check(self) -> Sequence[str]:
         """Create the missing tables, and warn about a database that may lose commits.

@@ -9,13 +9,23 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from history.entry import digest
 from history.sql.database.encoding import in_ascii
-from history.sql.database.engine import AnyConnection, AnyRow, Database, Step, execute, fetch
+from history.sql.database.engine import (
+    AnyConnection,
+    AnyRow,
+    Database,
+    Step,
+    execute,
+    execute_each,
+    fetch,
+)
 from history.sql.entries.settlements import settle_entries
 from history.sql.statements.dialects import Dialect, Statement
+from history.sql.statements.entries import FAIL
 from history.sql.statements.records import (
     ABOUT,
     APPEND,
@@ -47,11 +57,13 @@ from history.store.records import (
     Change,
     Delete,
     Expects,
+    Fail,
     Get,
     Kind,
     Log,
     LogLine,
     LogPage,
+    Now,
     Put,
     Record,
     Settle,
@@ -120,7 +132,8 @@ class SqlRecords:
         lines = all(isinstance(change, Append) for change in changes)
         # On PostgreSQL, independent changes are one statement, and all lines of a log are one.
         in_one_statement = (each or lines) and self.database.dialect is Dialect.POSTGRESQL
-        atomic = len(changes) > 1 and not in_one_statement
+        reads = each and all(isinstance(change, Get | Now) for change in changes)
+        atomic = len(changes) > 1 and not in_one_statement and not reads
         size = MOST if each else max(len(changes), 1)
         for start in range(0, len(changes), size):
             piece = changes[start : start + size]
@@ -147,11 +160,6 @@ class SqlRecords:
         if due and log.most is not None:
             trim = partial(execute, statement=TRIM, trigger=trigger, kind=log.name, kept=log.most - 1)
             await self.run("cutting a log", trim)
-
-    async def now(self) -> datetime:
-        """Return the time of the database."""
-        ((now,),) = await self._rows(NOW)
-        return instant(now)
 
     async def get(self, trigger: str, kind: Kind, keys: Sequence[bytes]) -> Sequence[Record | None]:
         """Return the record of each key."""
@@ -229,7 +237,8 @@ async def apply_changes(
         return held
     # Changes that may be refused come first, before others are made.
     puts = sum(isinstance(one, Put) and one.expects not in _NEVER_REFUSED for one in changes)
-    several = not each and (puts > 1 or any(isinstance(change, Settle) for change in changes))
+    settles = len(changes) > 1 and any(isinstance(change, Settle) for change in changes)
+    several = not each and (puts > 1 or settles)
     if several:
         await execute(connection, SAVE)
     done = await _put_all(connection, trigger, changes, held, each=each)
@@ -239,6 +248,7 @@ async def apply_changes(
         return held
     await _append(connection, trigger, [change for change in changes if isinstance(change, Append)])
     await _delete_all(connection, trigger, [change for change in changes if isinstance(change, Delete)])
+    await _fail(connection, trigger, [change for change in changes if isinstance(change, Fail)])
     await _look(connection, trigger, changes, held, required=False)
     return held
 
@@ -272,11 +282,23 @@ async def _settle(
     }
     if not wishes:
         return True
-    settled = await settle_entries(connection, trigger=trigger, wishes=wishes)
+    once = {
+        digest(change.settlement.uuid) for change in changes if isinstance(change, Settle) and change.once
+    }
+    settled = await settle_entries(connection, trigger=trigger, wishes=wishes, once=once)
     for index, change in enumerate(changes):
         if isinstance(change, Settle) and not settled[digest(change.settlement.uuid)]:
             held[index] = None
     return all(settled.values())
+
+
+async def _fail(connection: AnyConnection, trigger: str, fails: Sequence[Fail]) -> None:
+    rows = [
+        {"trigger": trigger, "digest": change.digest, "fence": change.fence}
+        for change in sorted(fails, key=attrgetter("digest"))
+    ]
+    if rows:
+        await execute_each(connection, FAIL, rows)
 
 
 async def _append(connection: AnyConnection, trigger: str, appends: Sequence[Append]) -> None:
@@ -310,7 +332,7 @@ async def _look(
     *,
     required: bool,
 ) -> None:
-    """Read the records that these changes only read, with one statement for each kind."""
+    """Read the records that these changes only read, with one statement for each kind, and the clock."""
     gets = {
         (change.kind, change.key): index
         for index, change in enumerate(changes)
@@ -321,6 +343,11 @@ async def _look(
         rows = await _get(connection, trigger, kind, keys, statement=HOLD if required else GET)
         for record in map(_record, rows):
             held[gets[kind, record.key]] = record
+    clocks = [index for index, change in enumerate(changes) if isinstance(change, Now) and not required]
+    if clocks:
+        ((now,),) = await fetch(connection, NOW)
+        for index in clocks:
+            held[index] = Record(b"", b"", at=instant(now))
 
 
 async def _get(

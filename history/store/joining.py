@@ -117,7 +117,7 @@ class Joining(Protocol):
     async def due(self, trigger: str, hold: Hold, *, limit: int = 10) -> Sequence[Period]:
         """Hand out READY and EXPIRED periods that nobody holds; the entries of EXPIRED periods fail then.
 
-        One cheap round trip if there are none.
+        One cheap call if no period waits.
         """
         ...
 
@@ -130,7 +130,7 @@ class Joining(Protocol):
         ...
 
     async def waiting(self, trigger: str, *, limit: int = 100) -> Sequence[Period]:
-        """Return the periods that are not finished, oldest first."""
+        """Return the periods that are not finished, in the order in which they are due."""
         ...
 
     async def first(self, trigger: str, activation: str, uuid: str, *, time_out: timedelta | None) -> bool:

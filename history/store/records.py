@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from history.entry import Settlement
+from history.entry import Fence, Settlement
 from history.errors import ConfigurationError
 from history.store.history import HistoryStore
 from history.store.times import EPOCH
@@ -106,21 +106,46 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """Read a record in the same step; this changes nothing. If it is ``required``, nobody else changes it."""
+    """Read a record in the same step; this changes nothing.
+
+    If it is ``required``, the step is refused without it, or if it has not the ``version`` that is named, and
+    nobody else changes it in the meantime.
+    """
 
     kind: Kind
     key: bytes
     required: bool = False
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Settle an entry of the trigger in the same step, as :meth:`HistoryStore.settle` does."""
+    """Settle an entry of the trigger in the same step, as :meth:`HistoryStore.settle` does.
+
+    With ``once``, an entry that was settled before is refused, even if it was settled in the same way.
+    """
 
     settlement: Settlement
+    once: bool = False
 
 
-Change = Put | Delete | Append | Get | Settle
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Turn an entry of the trigger from COMPLETED ok into failed in the same step, if it has this fence.
+
+    Any other entry stays as it is, and nothing is refused. ``digest``: that of the uuid.
+    """
+
+    digest: bytes
+    fence: Fence
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """Read the store's clock in the same step: ``at`` of the answer is its time."""
+
+
+Change = Put | Delete | Append | Get | Settle | Fail | Now
 
 
 class LogLine(NamedTuple):
@@ -156,19 +181,15 @@ class Records(Protocol):
     ) -> Sequence[Record | None]:
         """Make all changes in one atomic step, or none if one is refused; see :func:`is_refused`.
 
-        A change is refused if a record is not as a :class:`Put` expects, if a required record is missing, or
-        if the history refuses a settlement. With ``each``, every change is independent, and a store may make
-        them in several steps; then nothing is settled. No key occurs twice. A step that only appends, or has
-        no trigger, does not wait for replicas.
+        A change is refused if a record is not as a :class:`Put` expects, if a required record is missing or
+        has another version, or if the history refuses a settlement. With ``each``, every change is
+        independent, and a store may make them in several steps; then no entry changes. No key is written
+        twice. A step that only appends, or has no trigger, does not wait for replicas.
 
         Return for each change the record that is stored now; the version of a counted record may be missing.
         For a settlement, return any record, or None if it is refused. If no change was made, only the answer
         to a refused change shows it.
         """
-        ...
-
-    async def now(self) -> datetime:
-        """Return the time of the store's clock."""
         ...
 
     async def get(self, trigger: str, kind: Kind, keys: Sequence[bytes]) -> Sequence[Record | None]:
@@ -216,6 +237,13 @@ class Records(Protocol):
         ...
 
 
+async def clock_of(records: Records) -> datetime:
+    """Return the time of the store's clock."""
+    (read,) = await records.apply(NO_TRIGGER, [Now()])
+    assert read is not None  # noqa: S101  (as the protocol has it)
+    return read.at
+
+
 async def all_records(
     records: Records, trigger: str, kind: Kind, *, prefix: bytes = b"", limit: int = 500
 ) -> Sequence[Record]:
@@ -232,7 +260,9 @@ def is_refused(change: Change, answer: Record | None) -> bool:
     match change:
         case Put(record=record, expects=expects):
             return expects is not Expects.COUNTED and record != answer
-        case Get(required=True) | Settle():
+        case Get(required=True, version=version):
+            return answer is None or version not in {None, answer.version}
+        case Settle():
             return answer is None
         case _:
             return False

@@ -27,6 +27,7 @@ from tests.contract.beside.charts import ChartContract
 from tests.contract.beside.comments import CommentContract
 from tests.contract.beside.filters import FilterContract
 from tests.contract.beside.fingerprints import FingerprintContract
+from tests.contract.beside.joins import JoinRaceContract
 from tests.contract.beside.journal import JournalContract, SecurityLogContract
 from tests.contract.beside.progress import ProgressContract
 from tests.contract.beside.results import ResultContract
@@ -129,6 +130,7 @@ class KeptBesideContract(
     CommentContract,
     FilterContract,
     FingerprintContract,
+    JoinRaceContract,
     JournalContract,
     SecurityLogContract,
     ProgressContract,

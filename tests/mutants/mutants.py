@@ -48,6 +48,7 @@ _TWO_OFFSETS = "tests/integration/history/sql/test_offset_history.py"
 _SENDS = "tests/unit/triggers/producer/test_sends.py"
 _SENDS_INSIDE = "tests/integration/pipeline/test_sends_inside.py"
 _STORES = "tests/contract/test_history_stores.py::TestHistoryStores"
+_BESIDE, _JOINING = "tests/contract/test_history_stores.py::TestKeptBeside", "history/beside/joining.py"
 _EXPIRED = f"{_STORES}::test_what_has_expired_is_claimed_from_then_on_and_never_earlier[redis]"
 
 MUTANTS = (
@@ -289,10 +290,34 @@ MUTANTS = (
         f"{_STORES}::test_what_is_not_parked_any_more_is_not_settled[redis]",
     ),
     Mutant(
+        _JOINING,
+        "[Get(DUE, before.due_key, required=True)]",
+        "[]",
+        f"{_BESIDE}::test_a_step_for_a_former_period_does_not_change_the_next[memory-last]",
+    ),
+    Mutant(
+        _JOINING,
+        "required=True, version=self.version",
+        "required=True",
+        f"{_BESIDE}::test_a_part_that_is_replaced_meanwhile_is_joined_as_it_is_then[memory]",
+    ),
+    Mutant(
+        _JOINING,
+        "once=True",
+        "once=False",
+        f"{_STORES}::test_what_was_joined_and_finished_is_not_added_again[memory]",
+    ),
+    Mutant(
         "history/redis/lua/records/settle.lua",
         "if answer == '0' then refused = true end",
         "",
         f"{_STORES}::test_a_refused_settlement_refuses_the_step[redis-alone]",
+    ),
+    Mutant(
+        "history/redis/lua/records/settle.lua",
+        "if answer and asked ~= wish then answer = '0' end",
+        "",
+        f"{_STORES}::test_an_entry_is_settled_once_if_the_step_asks_for_it[redis]",
     ),
     Mutant(
         "history/sql/records.py",

@@ -7,7 +7,7 @@ from history.sql.database.engine import AnyConnection, Pooled, fetch
 from history.sql.database.permissions import Need, needs_of, refusals_of, statements_of
 from history.sql.entries.fences import STEP_OVER
 from history.sql.entries.lineage import HISTORY
-from history.sql.statements import entries, joining, records
+from history.sql.statements import entries, records
 from history.sql.statements.dialects import Dialect, Statement, statement
 from history.sql.tables.history import READ_META, Prepared
 from history.store.inspection import Capability, Refusal
@@ -46,7 +46,7 @@ _STATEMENTS: Mapping[Capability, Sequence[Statement]] = {
     Capability.UPKEEP: _UPKEEP,
     Capability.JOURNAL: [records.APPEND, records.LATEST, records.ABOUT, records.TRIM],
     Capability.SECURITY: [records.APPEND, records.LATEST, records.CUT],
-    Capability.JOINING: [*statements_of(joining), *_RECORDS],
+    Capability.JOINING: [*_RECORDS, records.HOLD, records.DELETE_EACH, entries.SETTLE, entries.FAIL],
     Capability.RESULTS: _RECORDS,
     Capability.FINGERPRINTS: _RECORDS,
     Capability.BATCHES: [*_BATCHES, *_RECORDS, records.FORGET],

@@ -1,6 +1,6 @@
 """How a SQL history settles and renews: write if the fence is still the same, and only else look it up."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 
 from history.entry import Renewal, Settlement, State, digest
@@ -19,9 +19,15 @@ from history.store import milliseconds
 
 
 async def settle_entries(
-    connection: AnyConnection, *, trigger: str, wishes: Mapping[bytes, Settlement]
+    connection: AnyConnection,
+    *,
+    trigger: str,
+    wishes: Mapping[bytes, Settlement],
+    once: Collection[bytes] = (),
 ) -> Mapping[bytes, bool]:
     """Complete or release entries by digest; return for each whether it is now as requested.
+
+    For the digests in ``once``, it is not if the entry was settled before.
 
     Raises:
         HistoryUnavailableError: others kept getting in the way.
@@ -39,9 +45,10 @@ async def settle_entries(
         for key in pending:
             wish, entry = wishes[key], entries.get(key)
             if entry is None:
-                answers[key] = wish.outcome is None
+                answers[key] = wish.outcome is None and key not in once
             elif entry.fence != wish.fence or entry.state is State.COMPLETED:
-                answers[key] = entry.fence == wish.fence and entry.outcome == wish.outcome
+                same = entry.fence == wish.fence and entry.outcome == wish.outcome
+                answers[key] = same and key not in once
             elif wish.owner not in {None, entry.owner}:
                 answers[key] = False
         pending = [key for key in pending if key not in answers]

@@ -1,5 +1,5 @@
 """The SQL, each statement a named block with its purpose.
 
-``dialects.py`` makes one text serve SQLite and PostgreSQL. ``entries.py``, ``joining.py``, ``offsets.py``,
-``records.py`` and ``watermark.py`` have the statements of one protocol or table each.
+``dialects.py`` makes one text serve SQLite and PostgreSQL. ``entries.py``, ``offsets.py``, ``records.py`` and
+``watermark.py`` have the statements of one protocol or table each.
 """

@@ -209,6 +209,13 @@ _SETTLE = """
 """
 SETTLE = statement(_SETTLE)
 
+# Turn an entry that is COMPLETED ok into a failed one.
+FAIL = statement("""
+    UPDATE doubtless_history SET outcome = 'failed'
+    WHERE trigger_name = :trigger AND digest = :digest AND fence = :fence
+      AND state = 'completed' AND outcome = 'ok'
+""")
+
 # PostgreSQL: the same for completions, at the end of the transaction that has claimed them; fails if one of
 # them cannot be written.
 SETTLE_ALL = statement(

@@ -6,8 +6,6 @@ doubtless_history     one row per remembered uuid; a row after its time to live 
                       row there. The row without a trigger is the anchor, which always exists
 doubtless_batches     the ledger: one row per opened batch. At most one row of a token is not retired: it is
                       the batch; the retired rows only have the state of completed entries
-doubtless_joins       one row per period of a join: open, late (its time-out is over), ready or expired
-doubtless_join_parts  the messages of these periods, each a JSON document
 doubtless_records     the records beside the entries: one row per record, by its kind and key
 doubtless_log         the logs: one row per line
 doubtless_meta        ``schema``: the version of these tables; ``anchor``: there was one; ``fence``: the last
@@ -121,44 +119,6 @@ BATCHES = Table(
     ),
     info={STORAGE: CLEAN_OFTEN},
 )
-
-JOINS = Table(
-    "doubtless_joins",
-    METADATA,
-    Column("number", NUMBER, primary_key=True, autoincrement=False),
-    Column("trigger_name", NAME, nullable=False),
-    Column("key", LargeBinary, nullable=False),
-    Column("activation", Text, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("started_at", BigInteger, nullable=False),
-    Column("due_at", BigInteger),
-    Column("owner", Text),
-    Column("taken", Integer, nullable=False),
-    Index(
-        "doubtless_joins_open",
-        "trigger_name",
-        "key",
-        unique=True,
-        postgresql_where=text("state = 'open'"),
-        sqlite_where=text("state = 'open'"),
-    ),
-    Index("doubtless_joins_due", "trigger_name", "due_at"),
-    info={STORAGE: CLEAN_OFTEN},
-)
-
-JOIN_PARTS = Table(
-    "doubtless_join_parts",
-    METADATA,
-    Column("number", NUMBER, primary_key=True, autoincrement=False),
-    Column("destination", NAME, primary_key=True),
-    Column("digest", LargeBinary, nullable=False),
-    Column("fence", BigInteger, nullable=False),
-    Column("document", Text, nullable=False),
-    info={STORAGE: CLEAN_OFTEN},
-)
-
-#: Tables that the first version did not have, in the order in which they are made.
-JOIN_TABLES = (JOIN_PARTS, JOINS)
 
 RECORDS = Table(
     "doubtless_records",

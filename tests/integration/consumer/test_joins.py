@@ -14,7 +14,7 @@ from sqlalchemy import create_engine, text
 
 from history import Message, Uuid
 from history.bridge import drive
-from history.sql.tables.history import JOIN_TABLES
+from history.sql.tables.history import LOG, RECORDS
 from tests.fixtures.histories import with_store
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
@@ -198,7 +198,7 @@ def test_a_database_of_an_older_version_is_given_the_tables(history_url: str) ->
     with_store(history_url, lambda store: store.check())
     engine = create_engine(history_url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
-        for table in JOIN_TABLES:
+        for table in (LOG, RECORDS):
             connection.execute(text(f"DROP TABLE {table.name}"))
     engine.dispose()
 

@@ -20,6 +20,7 @@ from history.entry import (
     claim,
     current,
     digest,
+    fail,
     renew,
     settle,
     started,
@@ -159,6 +160,7 @@ def test_every_step_is_a_legal_transition() -> None:
                         settle(held, fence=fence, outcome=outcome, now=now)[0]
                         for outcome in (*EntryOutcome, None)
                     ),
+                    fail(held, fence=fence, now=now),
                 ]
                 before = state_of(current(held, now))
                 seen |= {(before, state_of(after)) for after in results}
@@ -171,4 +173,5 @@ def test_every_step_is_a_legal_transition() -> None:
         ("STARTED", "COMPLETED ok"),
         ("STARTED", "COMPLETED failed"),
         ("STARTED", "absent"),
+        ("COMPLETED ok", "COMPLETED failed"),
     }

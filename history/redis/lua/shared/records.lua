@@ -11,7 +11,8 @@
 --     the version "next" is the stored version and 1
 --   "list", kind, key, and the rest as above | "last", as "list", for a lasting kind
 --   "drop", place | "unlist", kind, first key, last key | "add", log, about, line, how many are kept or ""
---   "get", place, "", "required" or "" | "look", kind, key, "required" or ""
+--   "get", place, "", required | "look", kind, key, required; required is "any", a version, or "" if it is not
+--   "now"
 --
 -- If `refused`, no change is made. `first` is called before the first write.
 --
@@ -71,7 +72,8 @@ local function apply_changes(before, refused, first)
     held[index] = now
     if op == 'get' or op == 'look' then
       held[index] = read(at, op == 'look') or ''
-      if held[index] == '' and ARGV[at + 3] ~= '' then made = false end
+      local required, version = ARGV[at + 3], string.match(held[index], '^%d+')
+      if required ~= '' and (held[index] == '' or required ~= 'any' and required ~= version) then made = false end
     elseif op == 'put' or op == 'list' or op == 'last' then
       local text = read(at, op ~= 'put')
       local version, same = text and string.match(text, '^%d+') or '0', false

@@ -7,7 +7,7 @@ from tests.integration.history.sql.sql_worker import opened
 
 #: Tables whose rows come and go.
 BUSY = {
-    *("doubtless_batches", "doubtless_history", "doubtless_join_parts", "doubtless_joins"),
+    *("doubtless_batches", "doubtless_history"),
     *("doubtless_log", "doubtless_records"),
 }
 
