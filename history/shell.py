@@ -234,9 +234,9 @@ class ThreadShell:
         """Wait in this thread."""
         return future.result(max(seconds, 0))
 
-    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+    def finish(self, work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
         """Do it in this thread, which nobody can cancel."""
-        return await work
+        return work
 
     def spawn(self, name: str, background: Background) -> None:
         """Run it in a thread of this name."""

@@ -82,6 +82,9 @@ _DURATIONS = struct.Struct(">qq")
 #: The replies to a settlement.
 _YES, _UNDECIDED = b"1?"
 
+#: The usual reply to the settlement of one message.
+_SETTLED = b"1."
+
 #: A fence, as the scripts unpack it.
 _FENCE = struct.Struct(">Q")
 
@@ -196,6 +199,9 @@ class RedisHistory(SingleVerbs, KeepsBeside):
             return []
         scripts = self._prepared.get(trigger) or await self._prepare(trigger)
         terms = self._terms(trigger, owner, lease, time_to_live)
+        if len(uuids) == 1 and isinstance(owner, str):
+            reply = await scripts.run(CLAIMS.script, [terms, digest(uuids[0])])
+            return [self._read_only_claim(trigger, reply, owner)]
         digests = [digest(uuid) for uuid in uuids]
         form = BATCH_CLAIMS if isinstance(owner, BatchOwner) else CLAIMS
         if in_one_round(digests):
@@ -236,9 +242,18 @@ class RedisHistory(SingleVerbs, KeepsBeside):
                 found.append(FoundInPiece(reply[3], [claim.found for claim in claims]))
         return found
 
+    def _read_only_claim(self, trigger: str, reply: Sequence[Any], owner: str) -> Claim:
+        """Read a reply to the claim of one uuid: as for many, with fewer calls."""
+        now, epoch, shown = reply
+        self._check_epoch(trigger, epoch)
+        claim = read_claim(shown, now, owner)
+        if claim.fence > self._fences.get(trigger, 0):
+            self._fences[trigger] = claim.fence
+        return claim
+
     def _note_fences(self, trigger: str, claims: Sequence[Claim]) -> Sequence[Claim]:
         """Remember the greatest fence: a server that knows only smaller fences has lost data."""
-        greatest = claims[0].fence if len(claims) == 1 else max(claim.fence for claim in claims)
+        greatest = max(claim.fence for claim in claims)
         if greatest > self._fences.get(trigger, 0):
             self._fences[trigger] = greatest
         return claims
@@ -340,10 +355,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         answer, acknowledged, reply = await scripts.run(
             "turning/turn", [*settling, *claiming, *(place or NOWHERE)]
         )
-        claim = None
-        if following is not None:
-            self._check_epoch(trigger, reply[1])
-            (claim,) = self._note_fences(trigger, [read_claim(reply[2], reply[0], following.owner)])
+        claim = None if following is None else self._read_only_claim(trigger, reply, following.owner)
         if answer.endswith(b"+"):
             with suppress(HistoryUnavailableError):
                 await scripts.run("entries/split", [])
@@ -364,6 +376,8 @@ class RedisHistory(SingleVerbs, KeepsBeside):
     async def _settle(self, trigger: str, asked: list[bytes], digests: list[bytes]) -> Sequence[bool]:
         """Settle runs in flight in one round trip, and all others in one more."""
         answers = await self._scripts(trigger).run("entries/settle", asked + digests)
+        if answers == _SETTLED:
+            return [True]
         if answers.endswith(b"+"):
             # They are settled even if this fails; the next call tries again.
             with suppress(HistoryUnavailableError):

@@ -111,6 +111,8 @@ class Scripts:
                 return await self._ask_cluster(name, "EVALSHA", script.sha, words)
             if wires.server != self._stepped_on and name in GRANTING:
                 await self._step(wires)
+            if not self._waited_for:  # as _ask() does, with one coroutine less for every message
+                return await wires.ask(script.packed(words))
             return await self._ask(wires, name, script.packed(words))
         except AnotherServerError:
             return await self.run(name, words)

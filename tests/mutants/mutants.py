@@ -17,10 +17,10 @@ _TURNS = "tests/unit/history/test_entry.py"
 _TICKETS = "tests/scenarios/test_tickets_of_others.py"
 _ROWS = "tests/unit/triggers/detection/test_detection.py"
 
-_CLAIM = "history/redis/lua/entries/claim.lua"
+_CLAIM = "history/redis/lua/turning/claiming_each.lua"
 _FORGET = "history/redis/lua/entries/forget.lua"
 _RENEW = "history/redis/lua/entries/renew.lua"
-_SETTLE = "history/redis/lua/entries/settle.lua"
+_SETTLE = "history/redis/lua/turning/settling_each.lua"
 _TAKE_OVER = "history/redis/lua/entries/take_over.lua"
 _RECORDS = "history/redis/lua/shared/records.lua"
 _FLIGHT = "history/redis/lua/shared/flight.lua"
@@ -43,6 +43,7 @@ _PACE = "triggers/pipeline/sharing/pace.py"
 _RIDERS = "history/sql/database/riders.py"
 _SQLJMS = "triggers/providers/sqljms/statements.py"
 _TURNING = "history/redis/lua/turning/turn.lua"
+_REDIS_TURNS = "tests/integration/history/redis/test_redis_turns.py"
 _OFFSETS = "history/sql/offsets/history.py"
 _TWO_OFFSETS = "tests/integration/history/sql/test_offset_history.py"
 _SENDS = "tests/unit/triggers/producer/test_sends.py"
@@ -478,6 +479,8 @@ MUTANTS = (
             "test_where_a_message_was_given_to_somebody_else_meanwhile_nothing_is_committed"
         ),
     ),
+    Mutant(_TURNING, "if ended and ended == ARGV[4] then", "if false then", _REDIS_TURNS),
+    Mutant(_TURNING, "if ended then redis.call('HDEL', KEYS[1], ended) end", "", _REDIS_TURNS),
     Mutant(
         _TURNING,
         "(settled == '' or string.sub(settled, 1, 1) == '1')",

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 from history.circuit import CircuitOpenError
-from history.entry import Claim, Entry, EntryOutcome
+from history.entry import Claim, Entry, EntryOutcome, State
 from history.errors import ConfigurationError, HistoryUnavailableError, TransactionConflictError
 from history.message import Message
 from history.store import BatchOwner, HistoryStore
@@ -33,7 +33,7 @@ from triggers.detection.table import (
 )
 from triggers.pipeline.bodies import Bodies
 from triggers.pipeline.end import failed
-from triggers.pipeline.finding import Finding, one_for_each
+from triggers.pipeline.finding import Finding, found_in, one_for_each
 from triggers.pipeline.leases import LeaseKeeper
 from triggers.pipeline.run import RESOLVER_SAYS, Run, patience_with
 from triggers.pipeline.sharing.gathered import Asking, GatheredCalls
@@ -71,8 +71,10 @@ class Judge:
     turns: Turns | None = None
     gathered: GatheredCalls | None = None
     bodies: Bodies | None = None
-    #: The decisions about messages of which nothing was found, by their delivery counts.
-    usual: dict[int, Decision] = field(default_factory=dict[int, Decision], init=False, repr=False)
+    #: The decisions that need nothing but the table, by delivery count and what was found.
+    usual: dict[tuple[int, Found], Decision] = field(
+        default_factory=dict[tuple[int, Found], Decision], init=False, repr=False
+    )
 
     @property
     def parts(self) -> dict[str, Any]:
@@ -124,7 +126,17 @@ class Judge:
             return
         asking = Asking(uuids[0], self.token(), monotonic())
         try:
-            claims = await self._call_claim(store, uuids, asking)
+            if self.gathered is not None and len(uuids) == 1:
+                claims: Sequence[Claim] = [await self.gathered.claim(asking)]
+            else:
+                claims = await store.claim(
+                    self.settings.name,
+                    uuids,
+                    asking.owner if self.batch is None else self.batch,
+                    self.settings.lease,
+                    time_to_live=self.settings.history_time_to_live,
+                )
+                claims = one_for_each(claims, uuids)
         except ConfigurationError:
             raise
         except BaseException as error:  # any error of a store: without a history nothing runs
@@ -136,19 +148,6 @@ class Judge:
             self._note_absence(error, asked)
             return
         await self._note_claims(store, asked, claims, asking.owner, asking.asked_at)
-
-    async def _call_claim(self, store: HistoryStore, uuids: Sequence[str], asking: Asking) -> Sequence[Claim]:
-        """Claim in one call; if calls are gathered, together with the claims of other tasks."""
-        if self.gathered is not None and len(uuids) == 1:
-            return [await self.gathered.claim(asking)]
-        claims = await store.claim(
-            self.settings.name,
-            uuids,
-            asking.owner if self.batch is None else self.batch,
-            self.settings.lease,
-            time_to_live=self.settings.history_time_to_live,
-        )
-        return one_for_each(claims, uuids)
 
     async def _note_claims(
         self, store: HistoryStore, asked: Sequence[Run], claims: Sequence[Claim], owner: str, asked_at: float
@@ -238,23 +237,25 @@ class Judge:
         return run.decision
 
     def _usual(self, run: Run) -> Decision | None:
-        """Return the decision about a message that only the table decides about: nothing was found."""
+        """Return the decision about a message that only the table decides about: new, or completed."""
         finding = run.finding
+        entry = finding.found
         if (
-            finding.found is not None
+            (entry is not None and entry.state is not State.COMPLETED)
             or finding.instead is not None
             or finding.fence is None
             or finding.history is not HistoryUse.ON
             or self.undecided.known
         ):
             return None
-        count = run.message.delivery_count
-        decision = self.usual.get(count)
+        case = run.message.delivery_count, found_in(entry)
+        decision = self.usual.get(case)
         if decision is None:
             decision = self._read_table(run, Word.NONE if self.resolver is None else Word.NOT_ASKED)
-            if decision.ask or decision.answer is Answer.RECOVER_LATER:
+            takes_over = decision.runs and entry is not None
+            if decision.ask or takes_over or decision.answer is Answer.RECOVER_LATER:
                 return None
-            self.usual[count] = decision
+            self.usual[case] = decision
         return decision
 
     async def _decide(self, run: Run) -> Decision:

@@ -261,12 +261,9 @@ class MessagePipeline:
     async def handle(self, message: Message) -> Outcome:
         """Handle one message: a batch of one."""
         if self.spans is None:
-            return await self._handle(message)
+            return await self._handle_run(self._begin(message))
         with self.spans.processing([message]):
-            return await self._handle(message)
-
-    async def _handle(self, message: Message) -> Outcome:
-        return await self._handle_run(self._begin(message))
+            return await self._handle_run(self._begin(message))
 
     async def _handle_run(self, run: Run, removal: Removal | None = None) -> Outcome:
         """Handle one message: as :meth:`_handle_runs`, with fewer calls."""

@@ -22,9 +22,21 @@ CHANNEL = "doubtless:durability"
 _FORM = re.compile(r"replicas:([1-9][0-9]{0,2})")
 
 
+class _Lengths(dict[int, bytes]):
+    """The length of a word in the server's format; those of short words are made once."""
+
+    def __missing__(self, length: int) -> bytes:
+        return b"$%d\r\n" % length
+
+
+_LENGTHS = _Lengths((length, b"$%d\r\n" % length) for length in range(256))
+
+
 def packed(words: Iterable[bytes]) -> bytes:
     """Return words in the server's format, each with its length. A command begins with their number."""
-    return b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words])
+    parts = [_LENGTHS[len(word)] + word for word in words]
+    parts.append(b"")  # so that the last word also has an end
+    return b"\r\n".join(parts)
 
 
 class NotDurableError(HistoryUnavailableError):

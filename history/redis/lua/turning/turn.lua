@@ -7,20 +7,33 @@
 --
 -- A message is acknowledged only if its run is settled as asked, or if there is nothing to settle. An error after that
 -- is harmless: settling, acknowledging and claiming under the same token can be repeated.
+--
+-- It does what settle.lua and claim.lua do, but it reads the time, `meta` and both records once, and writes `meta` once.
 
-local function settle(KEYS, ARGV)
-  --body of entries/settle
+--include shared/head
+local read = redis.call('HMGET', KEYS[1], 'meta', ARGV[2], ARGV[4])
+local meta, settled, acknowledged, claimed = read[1], '', 0, ''
+local is_unwritten, ended = false, nil  -- whether `meta` has changed; the digest of the run that has ended
+
+if ARGV[1] ~= '' then
+  local ARGV, asked_for, records = ARGV, 1, read
+  --include turning/settling_each
+  settled, ended, is_unwritten = reply[1] .. reply[2], gone[1], changed
 end
-
-local function claim(KEYS, ARGV)
-  --body of entries/claim
+if ended and ended == ARGV[4] then
+  -- The next message is a copy. Its claim must not meet the run that has ended.
+  redis.call('HDEL', KEYS[1], ended)
+  read[3], ended = false, nil
 end
-
-local settled, acknowledged, claimed = '', 0, ''
-if ARGV[1] ~= '' then settled = settle(KEYS, {ARGV[1], ARGV[2]}) end
 if ARGV[5] ~= '' and (settled == '' or string.sub(settled, 1, 1) == '1') then
   -- For an error, such as a user without rights on the stream, the reply is 0: the caller then does it in another way.
   acknowledged = redis.pcall('XACK', ARGV[5], ARGV[6], ARGV[7]) == 1 and 1 or 0
 end
-if ARGV[3] ~= '' then claimed = claim(KEYS, {ARGV[3], ARGV[4]}) end
+if ARGV[3] ~= '' then
+  local ARGV, records = {ARGV[3], ARGV[4]}, {meta, read[3]}
+  --include turning/claiming_each
+  claimed, is_unwritten = reply, is_unwritten and not writes
+end
+if is_unwritten then redis.call('HSET', KEYS[1], 'meta', meta) end
+if ended then redis.call('HDEL', KEYS[1], ended) end
 return {settled, acknowledged, claimed}

@@ -1,0 +1,121 @@
+"""The script that settles one run and claims the next message: the next may be a copy, or cannot be claimed."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from history.bridge import drive
+from history.entry import DEFAULT_TIME_TO_LIVE, EntryOutcome, Fence, Settlement, State, digest
+from history.errors import HistoryUnavailableError
+from history.message import Uuid
+from history.redis import RedisHistory
+from history.store.turning import NextClaim
+from tests.fixtures.servers.redis import connected
+
+TRIGGER = "book-order"
+HISTORY = f"doubtless:{{{TRIGGER}}}:history"
+LEASE = timedelta(seconds=30)
+
+
+@pytest.fixture
+def history(redis_url: str) -> Iterator[RedisHistory]:
+    history = RedisHistory.from_url(redis_url)
+    yield history
+    drive(history.close())
+
+
+def started(history: RedisHistory, uuid: str) -> Fence:
+    """Claim a uuid as worker-1, after another one was completed, so that a slice of time exists."""
+    (first,) = drive(history.claim(TRIGGER, ["before"], "worker-1", LEASE))
+    assert drive(history.complete(TRIGGER, "before", first.fence, owner="worker-1"))
+    (claim,) = drive(history.claim(TRIGGER, [uuid], "worker-1", LEASE))
+    return claim.fence
+
+
+def ended(uuid: str, fence: Fence, outcome: EntryOutcome | None = EntryOutcome.OK) -> Settlement:
+    return Settlement(Uuid(uuid), fence, outcome, "worker-1")
+
+
+def following(uuid: str) -> NextClaim:
+    return NextClaim(uuid, "worker-2", LEASE, DEFAULT_TIME_TO_LIVE)
+
+
+def in_flight(redis_url: str) -> set[bytes]:
+    """Return the digests of the runs in flight."""
+    with connected(redis_url) as client:
+        return set(client.hkeys(HISTORY)) - {b"meta"}
+
+
+def test_a_turn_leaves_only_the_next_message_in_flight(history: RedisHistory, redis_url: str) -> None:
+    fence = started(history, "order-1")
+
+    turned = drive(history.turn(TRIGGER, ended("order-1", fence), following("order-2"), None))
+
+    assert turned.settled
+    assert turned.claim is not None
+    assert turned.claim.found is None
+    assert in_flight(redis_url) == {digest("order-2")}
+
+
+def test_a_copy_of_a_message_that_has_just_ended_is_a_duplicate(
+    history: RedisHistory, redis_url: str
+) -> None:
+    fence = started(history, "order-1")
+
+    turned = drive(history.turn(TRIGGER, ended("order-1", fence), following("order-1"), None))
+
+    assert turned.settled
+    assert turned.claim is not None
+    assert turned.claim.found is not None
+    assert turned.claim.found.state is State.COMPLETED
+    assert in_flight(redis_url) == set()
+
+
+def test_a_copy_of_a_message_that_has_just_been_released_is_new(
+    history: RedisHistory, redis_url: str
+) -> None:
+    fence = started(history, "order-1")
+
+    turned = drive(history.turn(TRIGGER, ended("order-1", fence, None), following("order-1"), None))
+
+    assert turned.settled
+    assert turned.claim is not None
+    assert turned.claim.found is None
+    assert turned.claim.fence > fence
+    assert in_flight(redis_url) == {digest("order-1")}
+
+
+def test_a_run_with_a_stale_fence_keeps_its_entry_and_the_next_is_claimed(
+    history: RedisHistory, redis_url: str
+) -> None:
+    fence = started(history, "order-1")
+
+    turned = drive(history.turn(TRIGGER, ended("order-1", Fence(fence - 1)), following("order-2"), None))
+
+    assert not turned.settled
+    assert turned.claim is not None
+    assert turned.claim.found is None
+    assert in_flight(redis_url) == {digest("order-1"), digest("order-2")}
+
+
+def test_a_run_stays_completed_although_the_next_message_cannot_be_claimed(
+    history: RedisHistory, redis_url: str
+) -> None:
+    fence = started(history, "order-1")
+    with connected(redis_url) as client:
+        (bucket,) = client.keys(f"{HISTORY}:*:0")
+        # Another time to live has another slice; its only bucket gets lost.
+        (other,) = drive(history.claim(TRIGGER, ["other"], "worker-1", time_to_live=timedelta(days=1)))
+        assert drive(history.complete(TRIGGER, "other", other.fence, owner="worker-1"))
+        (lost,) = set(client.keys(f"{HISTORY}:*:0")) - {bucket}
+        client.delete(lost)
+
+    with pytest.raises(HistoryUnavailableError):
+        drive(history.turn(TRIGGER, ended("order-1", fence), following("order-2"), None))
+
+    assert drive(history.complete(TRIGGER, "order-1", fence, owner="worker-1"))
+    (entry,) = drive(history.lookup(TRIGGER, ["order-1"]))
+    assert entry is not None
+    assert entry.state is State.COMPLETED
+    assert in_flight(redis_url) == set()
