@@ -150,14 +150,14 @@ def create_app(
 
 def _routes(gate: Gate, operations: Operations, live: Live) -> list[BaseRoute]:
     entrance = SignIn(gate, operations.recorder)
-    known = [
+    handlers = [
         *((path, "GET", page, role) for path, (page, role) in SHOWN.items()),
         *((path, "POST", page, role) for path, (page, role) in DONE.items()),
-        *((one.path, one.method, one.page, one.role) for one in OPERATIONS),
+        *((operation.path, operation.method, operation.page, operation.role) for operation in OPERATIONS),
     ]
     pages = [
         Route(path, endpoint(page, gate=gate, operations=operations, role=role), methods=[method])
-        for path, method, page, role in known
+        for path, method, page, role in handlers
     ]
     return [
         *pages,

@@ -117,9 +117,9 @@ def dashboard(
     )
     configuration = configuration_of(state)
     triggers = [
-        one
+        trigger
         for module in modules or ()
-        for one in collect(
+        for trigger in collect(
             module, configuration=configuration, guards=True, tasks=True, complete=len(modules or ()) == 1
         )
     ]
@@ -156,10 +156,10 @@ def _proxy(
         )
     if role_header is None and not addresses:
         return None
-    given = "--proxy-address" if role_header is None else "--proxy-role-header"
+    option = "--proxy-address" if role_header is None else "--proxy-role-header"
     raise ConfigurationError(
         "--proxy-user-header",
-        f"is missing, and {given} does nothing without it",
+        f"is missing, and {option} does nothing without it",
         "say in which header the proxy names who has signed in, or leave the other out",
     )
 
@@ -195,13 +195,13 @@ def _say(state: State, listening: socket.socket, drawn: Token | None) -> None:
         state.say(f"the dashboard is at {signing_in}")
 
 
-def _providers(given: list[str] | str | None, history: str | None) -> list[str]:
+def _providers(named: list[str] | str | None, history: str | None) -> list[str]:
     """Return the URLs of the named providers; a configuration has them in one text.
 
     Raises:
         ConfigurationError: a provider lives only in another process, or its file is missing.
     """
-    urls = given.split() if isinstance(given, str) else [*(given or ())]
+    urls = named.split() if isinstance(named, str) else [*(named or ())]
     if not urls and history is None and FILE.exists():
         urls = [URL]
     for url in urls:

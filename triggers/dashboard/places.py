@@ -99,20 +99,20 @@ class Places:
 
     def waiting(self) -> Mapping[str, Waiting]:
         """Return how many messages wait for each trigger, as far as that is known."""
-        found: dict[str, Waiting] = {}
-        for backlog in (backlog for one in self.latest() for backlog in one.backlogs):
+        sums: dict[str, Waiting] = {}
+        for backlog in (backlog for answer in self.latest() for backlog in answer.backlogs):
             for name in self.names_of(backlog) if backlog.waiting is not None else ():
-                before = found.get(name, Waiting(0))
+                before = sums.get(name, Waiting(0))
                 count = before.count + (backlog.waiting or 0)
-                found[name] = Waiting(count, before.is_more or backlog.is_more)
-        return found
+                sums[name] = Waiting(count, before.is_more or backlog.is_more)
+        return sums
 
     def names_of(self, backlog: Backlog) -> Sequence[str]:
         """Return the names of the triggers that receive from a place."""
         return [
-            one.name
-            for one in self._triggers
-            if backlog.destination in one.destinations and backlog.subscription in {None, one.name}
+            trigger.name
+            for trigger in self._triggers
+            if backlog.destination in trigger.destinations and backlog.subscription in {None, trigger.name}
         ]
 
     def close(self) -> None:
@@ -135,13 +135,13 @@ class Places:
         try:
             if desk.provider is None:
                 desk.provider = open_provider(desk.url)
-            found = _asked(desk.latest.address, desk.provider, self._places)
+            answer = _asked(desk.latest.address, desk.provider, self._places)
         except Exception as error:  # noqa: BLE001  (any error of a provider is shown, and it is asked again)
             cause = "" if error.__cause__ is None else f": {first_line(error.__cause__)}"
             # What waited when it last answered stays known.
-            found = replace(desk.latest, problem=f"{first_line(error)}{cause}")
+            answer = replace(desk.latest, problem=f"{first_line(error)}{cause}")
         with self._lock:
-            desk.latest, desk.asking = replace(found, at=self._clock()), None
+            desk.latest, desk.asking = replace(answer, at=self._clock()), None
 
 
 def _asked(address: str, provider: Provider, places: Sequence[Place]) -> Asked:

@@ -167,8 +167,8 @@ class Visit:
 
     def go(self, path: str, **parameters: str | int | None) -> Response:
         """Send the browser, or the program, to another page."""
-        place = f"{API}{path.removeprefix('/')}" if self.by_program else path
-        return RedirectResponse(url(place, **parameters), 303)
+        target = f"{API}{path.removeprefix('/')}" if self.by_program else path
+        return RedirectResponse(url(target, **parameters), 303)
 
 
 Page = Callable[[Visit], Response]
@@ -258,8 +258,8 @@ async def read_form(request: Request) -> Mapping[str, Sequence[str]]:
     Raises:
         WrongFormError: it is invalid, too large, too slow, or its sender went away.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/x-www-form-urlencoded":
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/x-www-form-urlencoded":
         raise WrongFormError("A form was expected.")
     try:
         async with asyncio.timeout(LONGEST_WAIT):

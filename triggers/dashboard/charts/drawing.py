@@ -117,12 +117,17 @@ def section_of(values: Values, *, is_known: bool = True) -> Section:
 
 
 def _chart(
-    key: str, title: str, unit: str, values: Values, given: Sequence[tuple[str, str, Numbers]]
+    key: str, title: str, unit: str, values: Values, named_series: Sequence[tuple[str, str, Numbers]]
 ) -> Chart:
-    most = top_of(max((one for _, _, numbers in given for one in numbers if one is not None), default=0.0))
+    most = top_of(
+        max(
+            (number for _, _, numbers in named_series for number in numbers if number is not None),
+            default=0.0,
+        )
+    )
     lines = [
         Line(name, style, numbers, *_pieces(numbers, most, values.period.count))
-        for name, style, numbers in given
+        for name, style, numbers in named_series
     ]
     heights = [Mark(_y(share * most, most), short(share * most)) for share in (0.0, 0.5, 1.0)]
     return Chart(key, title, unit, lines, heights, list(_times(values)), list(_gaps(values)))
@@ -151,7 +156,7 @@ def _pieces(numbers: Numbers, most: float, count: int) -> tuple[Sequence[str], S
     """Return the lines between gaps, and single points."""
     runs: list[str] = []
     dots: list[tuple[float, float]] = []
-    for is_gap, group in groupby(enumerate(numbers), lambda one: one[1] is None):
+    for is_gap, group in groupby(enumerate(numbers), lambda numbered: numbered[1] is None):
         points = [(_x(index, count), _y(value or 0.0, most)) for index, value in group]
         if is_gap:
             continue
@@ -167,8 +172,8 @@ def _gaps(values: Values) -> Iterator[tuple[float, float]]:
     old = range(count - values.coming)
     for is_reported, group in groupby(old, lambda index: values.reported[index]):
         if not is_reported:
-            found = list(group)
-            left, right = max(LEFT, _x(found[0], count) - half), min(RIGHT, _x(found[-1], count) + half)
+            gap = list(group)
+            left, right = max(LEFT, _x(gap[0], count) - half), min(RIGHT, _x(gap[-1], count) + half)
             yield round(left, 1), round(right - left, 1)
 
 

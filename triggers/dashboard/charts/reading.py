@@ -57,8 +57,8 @@ class Charts:
         if reading is not None and not (self._background and self.has_read(names)):
             wait([reading], PATIENCE if self._background else None)
         with self._lock:
-            known = [self._known[name].parts for name in names if name in self._known]
-        return [values_of([_of(parts, period) for parts in known], period, now) for period in Period]
+            charts = [self._known[name].parts for name in names if name in self._known]
+        return [values_of([_of(parts, period) for parts in charts], period, now) for period in Period]
 
     def has_read(self, names: Iterable[str]) -> bool:
         """Whether any of these triggers was read."""
@@ -79,8 +79,8 @@ class Charts:
             return self._reading
 
     def _is_due(self, name: str, now: float) -> bool:
-        known = self._known.get(name)
-        return known is None or not self._background or now - known.read_at >= FRESH
+        cached = self._known.get(name)
+        return cached is None or not self._background or now - cached.read_at >= FRESH
 
     def _read_all(self, names: Iterable[str]) -> None:
         for name in names:
@@ -108,11 +108,11 @@ def _of(parts: Mapping[Period, Parts], period: Period) -> Parts:
     return parts.get(period, {})
 
 
-def _newer(known: Parts, steps: Sequence[Step], period: Period) -> dict[int, Part]:
+def _newer(before: Parts, steps: Sequence[Step], period: Period) -> dict[int, Part]:
     """Return parts after more steps were read: these decide about the parts that begin after the first."""
     if not steps:
-        return dict(known)
+        return dict(before)
     first = steps[0].at.timestamp() // period.seconds
     last = steps[-1].at.timestamp() // period.seconds
-    kept = {number: part for number, part in known.items() if last - period.count <= number <= first}
+    kept = {number: part for number, part in before.items() if last - period.count <= number <= first}
     return {number: part for number, part in parts_of(steps, period).items() if number > first} | kept

@@ -90,26 +90,26 @@ def parts_of(steps: Iterable[Step], period: Period) -> dict[int, Part]:
 def values_of(triggers: Sequence[Parts], period: Period, now: float) -> Values:
     """Return the values of a period that ends now, of some triggers together."""
     first = int(now // period.seconds) - period.count + 1
-    known = [
+    slots = [
         [part for parts in triggers if (part := parts.get(number)) is not None and part.seconds > 0]
         for number in range(first, first + period.count)
     ]
     return Values(
         period,
         first,
-        [bool(some) for some in known],
-        _coming(known, first, period, now),
-        [_sum(part.done / part.seconds for part in some) for some in known],
-        [_sum(part.duplicates / part.seconds for part in some) for some in known],
-        [_sum(part.failed / part.seconds for part in some) for some in known],
-        [_mean(some) for some in known],
-        [_sum(part.parked for part in some if part.parked is not None) for some in known],
+        [bool(some) for some in slots],
+        _coming(slots, first, period, now),
+        [_sum(part.done / part.seconds for part in some) for some in slots],
+        [_sum(part.duplicates / part.seconds for part in some) for some in slots],
+        [_sum(part.failed / part.seconds for part in some) for some in slots],
+        [_mean(some) for some in slots],
+        [_sum(part.parked for part in some if part.parked is not None) for some in slots],
     )
 
 
-def _coming(known: Sequence[Sequence[Part]], first: int, period: Period, now: float) -> int:
+def _coming(slots: Sequence[Sequence[Part]], first: int, period: Period, now: float) -> int:
     """Return how many of the last parts are too new to be reported; none after a longer silence."""
-    unknown = sum(1 for _ in takewhile(lambda some: not some, reversed(known)))
+    unknown = sum(1 for _ in takewhile(lambda some: not some, reversed(slots)))
     begin = (first + period.count - unknown) * period.seconds
     return unknown if now - begin <= LONGEST_STEP.total_seconds() else 0
 
@@ -139,8 +139,8 @@ def _shares(begin: float, end: float, seconds: int) -> Iterable[tuple[int, float
 
 
 def _sum(values: Iterable[float]) -> float | None:
-    found = list(values)
-    return sum(found) if found else None
+    numbers = list(values)
+    return sum(numbers) if numbers else None
 
 
 def _mean(parts: Sequence[Part]) -> float | None:

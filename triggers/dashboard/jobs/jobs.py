@@ -178,7 +178,7 @@ class Jobs:
     def _finish(self, job: Job, share: Share) -> None:
         with self._lock:
             share.finished = True
-            is_last = all(one.finished for one in job.shares)
+            is_last = all(each.finished for each in job.shares)
         if is_last:
             if job.ended is not None:
                 job.ended(job)

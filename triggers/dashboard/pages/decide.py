@@ -66,7 +66,7 @@ class Choice:
 
     def labels(self, limit: int | None = None) -> list[ParkedLabel]:
         """Return the labels of all messages, or of at most ``limit``."""
-        return list(islice((part.label(one) for part in self.parts for one in part.messages), limit))
+        return list(islice((part.label(message) for part in self.parts for message in part.messages), limit))
 
 
 def preview(visit: Visit) -> Response:
@@ -172,7 +172,7 @@ def _chosen(visit: Visit) -> Choice:
         raise ConfigurationError("messages", "none is chosen", "tick some, or decide about the whole group")
     some = None if everything else set(ids)
     parts = [_part(group, some, untils.get(group.key), shown.get(group.key)) for group in groups]
-    fields = [("all", "yes")] if everything else [("id", one) for one in dict.fromkeys(ids)]
+    fields = [("all", "yes")] if everything else [("id", id_) for id_ in dict.fromkeys(ids)]
     fields += filters.given.items()
     return Choice([part for part in parts if part.messages], fields, groups[0].reason)
 
@@ -184,10 +184,10 @@ def _given(visit: Visit, name: str) -> Sequence[str]:
 
 def _of_each(visit: Visit, name: str, keys: Sequence[str], read: Callable[[str], T]) -> Mapping[str, T]:
     """Return the value of a name for each group, by the groups' keys; nothing without a value."""
-    given = _given(visit, name)
-    if given and len(given) != len(keys):
+    texts = _given(visit, name)
+    if texts and len(texts) != len(keys):
         raise ConfigurationError(name, "it is not given for each group", "open the page again")
-    return dict(zip(keys, map(read, given), strict=False))
+    return dict(zip(keys, map(read, texts), strict=False))
 
 
 def _part(group: Group, ids: set[str] | None, until: datetime | None, shown: int | None) -> Part:
@@ -225,12 +225,12 @@ def _itself(label: ParkedLabel) -> ParkedLabel:
 
 def _instant(text: str) -> datetime:
     try:
-        found = datetime.fromisoformat(text)
+        instant = datetime.fromisoformat(text)
     except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
+        instant = None
+    if instant is None or instant.tzinfo is None:
         raise ConfigurationError("until", f"{text!r} is no time", "open the page again")
-    return found
+    return instant
 
 
 def _number(text: str) -> int:

@@ -95,7 +95,7 @@ def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -
 
 def _assigned_to(written: Sequence[Mapping[str, Any]]) -> str | None:
     """Return to whom a message is assigned now."""
-    names = [one["assigned_to"] for one in written if one["assigned_to"] is not None]
+    names = [comment["assigned_to"] for comment in written if comment["assigned_to"] is not None]
     return (names[-1] or None) if names else None
 
 
@@ -132,8 +132,10 @@ def _facts(
         "question": question(parked),
         "decisions": decisions_about(visit, parked.trigger_name, parked.kind),
         "assigned_to": _assigned_to(written),
-        "comments": [{**one, "text": visit.shown(one["text"])} for one in written],
-        "decided": [{**one, **{key: visit.shown(one[key]) for key in texts}} for one in decided],
+        "comments": [{**comment, "text": visit.shown(comment["text"])} for comment in written],
+        "decided": [
+            {**decision, **{key: visit.shown(decision[key]) for key in texts}} for decision in decided
+        ],
     }
 
 

@@ -92,11 +92,15 @@ class OperationsCollector(Collector):
             labels=["provider", "destination", "subscription", "state"],
         )
         for asked in self._operations.places.latest():
-            for one in asked.backlogs:
-                for state, count in (("waiting", one.waiting), ("held", one.held), ("later", one.later)):
+            for backlog in asked.backlogs:
+                for state, count in (
+                    ("waiting", backlog.waiting),
+                    ("held", backlog.held),
+                    ("later", backlog.later),
+                ):
                     if count is not None:
-                        place = [asked.address, one.destination, one.subscription or "", state]
-                        family.add_metric(place, count)
+                        label_values = [asked.address, backlog.destination, backlog.subscription or "", state]
+                        family.add_metric(label_values, count)
         return family
 
 
@@ -128,9 +132,9 @@ def _kept(operations: Operations, reading: Reading) -> Iterator[Metric]:
     entries = {name: size.started + size.completed for name, size in survey.sizes.items()}
     yield _gauge("doubtless_history_entries", "Entries that the history remembers", entries)
     sizes = {name: operations.bytes_of({name: count}) for name, count in entries.items()}
-    known = {name: size for name, size in sizes.items() if size is not None}
-    if known:
-        yield _gauge("doubtless_history_bytes", "About what these entries take", known)
+    known_sizes = {name: size for name, size in sizes.items() if size is not None}
+    if known_sizes:
+        yield _gauge("doubtless_history_bytes", "About what these entries take", known_sizes)
 
 
 def _states(overview: Overview) -> Metric:

@@ -49,16 +49,16 @@ def problems_of(pulse: Pulse, reading: Reading | None, waiting: Mapping[str, Wai
 
     Nothing is reported of the consumers of a history that is away: what they said last may be over.
     """
-    found, silent = [_away(one, waiting) for one in pulse.away], pulse.silent
+    problems, silent = [_away(source, waiting) for source in pulse.away], pulse.silent
     if reading is not None:
         lost = {_key(beat) for beat in reading.lost}
         beats = [beat for beat in reading.overview.beats if beat.report.trigger not in silent]
         for name in sorted({beat.report.trigger for beat in beats}):
             heard = [beat for beat in beats if beat.report.trigger == name and _key(beat) not in lost]
-            found += _of_trigger(name, heard, waiting.get(name))
-        found += [_lost(beat) for beat in reading.lost if beat.report.trigger not in silent]
+            problems += _of_trigger(name, heard, waiting.get(name))
+        problems += [_lost(beat) for beat in reading.lost if beat.report.trigger not in silent]
     urgency = list(REMEDIES)
-    return sorted(found, key=lambda one: (urgency.index(one.kind), one.name))
+    return sorted(problems, key=lambda problem: (urgency.index(problem.kind), problem.name))
 
 
 def _key(beat: Beat) -> tuple[str, str, datetime]:
@@ -73,7 +73,7 @@ def _away(source: Source, waiting: Mapping[str, Waiting]) -> Problem:
         ", ".join(names) or "all",
         f"{source.address}: {source.problem}",
         source.away_since,
-        _waiting(Waiting(sum(one.count for one in counts), any(one.is_more for one in counts)))
+        _waiting(Waiting(sum(count.count for count in counts), any(count.is_more for count in counts)))
         if counts
         else "not known",
     )
@@ -95,30 +95,35 @@ def _of_trigger(name: str, beats: Sequence[Beat], waiting: Waiting | None) -> It
         first = min(suspended, key=attrgetter("since"))
         cause = first.report.reason or "no reason is known"
         yield Problem("suspended", name, cause, first.since, _waiting(waiting), quotes=True)
-    for kind in TroubleKind:
-        reported = [(beat, one) for beat in beats for one in beat.report.troubles if one.kind is kind]
+    for trouble_kind in TroubleKind:
+        reported = [
+            (beat, trouble)
+            for beat in beats
+            for trouble in beat.report.troubles
+            if trouble.kind is trouble_kind
+        ]
         if reported:
-            yield _of_consumers(name, kind, reported)
+            yield _of_consumers(name, trouble_kind, reported)
 
 
-def _of_consumers(name: str, kind: TroubleKind, reported: Sequence[tuple[Beat, Trouble]]) -> Problem:
+def _of_consumers(name: str, trouble_kind: TroubleKind, reported: Sequence[tuple[Beat, Trouble]]) -> Problem:
     """Put what several consumers tell of one trouble together."""
-    since = min(beat.beat_at - timedelta(seconds=one.elapsed) for beat, one in reported)
-    count = sum(one.count for _, one in reported)
+    since = min(beat.beat_at - timedelta(seconds=trouble.elapsed) for beat, trouble in reported)
+    count = sum(trouble.count for _, trouble in reported)
     cause = max(reported, key=lambda pair: pair[0].beat_at)[1].cause
-    quotes = kind is not TroubleKind.HANGING
-    word = cause.partition(": ")[0] if kind is TroubleKind.FAILING else ""
+    quotes = trouble_kind is not TroubleKind.HANGING
+    word = cause.partition(": ")[0] if trouble_kind is TroubleKind.FAILING else ""
     said = {
         TroubleKind.FAILING: f"{count:,} failed",
         TroubleKind.HANGING: f"{count:,} in progress",
         TroubleKind.NOT_PARKED: f"{count:,} given back",
         TroubleKind.PARKED_LOCALLY: f"{count:,} parked",
     }
-    return Problem(str(kind), name, cause, since, said[kind], quotes=quotes, open_cause=word)
+    return Problem(str(trouble_kind), name, cause, since, said[trouble_kind], quotes=quotes, open_cause=word)
 
 
 def _lost(beat: Beat) -> Problem:
     busy = beat.report.busy
     cause = f"{beat.report.consumer} reports no more, and has said no goodbye"
-    held = f"{busy:,} or more in its hands" if busy else "none is known"
-    return Problem("consumer lost", beat.report.trigger, cause, beat.beat_at, held)
+    in_hands = f"{busy:,} or more in its hands" if busy else "none is known"
+    return Problem("consumer lost", beat.report.trigger, cause, beat.beat_at, in_hands)
