@@ -26,7 +26,7 @@ try:
     from starlette.routing import BaseRoute, Mount, Route
     from starlette.staticfiles import StaticFiles
 
-    from triggers.dashboard.access.gate import Gate
+    from triggers.dashboard.access.gate import AccessGate
     from triggers.dashboard.access.records import denial_of, end_of
     from triggers.dashboard.api.routes import OPERATIONS
     from triggers.dashboard.pages import (
@@ -130,7 +130,7 @@ def create_app(
     def refused(connection: HTTPConnection) -> None:
         recorder.count(denial_of(connection, "the host name is not allowed"))
 
-    gate = Gate(access, Sessions(access.idle, access.longest, ended=ended), recorder)
+    gate = AccessGate(access, Sessions(access.idle, access.longest, ended=ended), recorder)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
@@ -148,7 +148,7 @@ def create_app(
     return app
 
 
-def _routes(gate: Gate, operations: Operations, live: Live) -> list[BaseRoute]:
+def _routes(gate: AccessGate, operations: Operations, live: Live) -> list[BaseRoute]:
     entrance = SignIn(gate, operations.recorder)
     handlers = [
         *((path, "GET", page, role) for path, (page, role) in SHOWN.items()),

@@ -18,7 +18,7 @@ _DURATION: TypeAdapter[timedelta] = TypeAdapter(Duration)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class ParkedFilter:
     """Filters of parked messages.
 
     ``text`` occurs in the uuid or the id; in the reason or the error only if ``sees_texts``, because a search

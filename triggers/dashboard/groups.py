@@ -29,7 +29,7 @@ _QUOTED = re.compile(r"""(?<!\w)(?:'[^']*'|"[^"]*"|`[^`]*`)(?!\w)""")
 _DIGIT = re.compile(r"\d")
 
 
-class Cause(NamedTuple):
+class ParkedCause(NamedTuple):
     """Why messages are parked: a row of the decision table, None if none is named; and a reason.
 
     The reason is without the parts that differ from message to message.
@@ -40,12 +40,12 @@ class Cause(NamedTuple):
 
 
 @lru_cache(maxsize=1_000)
-def cause_of(reason: str) -> Cause:
+def cause_of(reason: str) -> ParkedCause:
     """Return why a message is parked, without its numbers, uuids, tokens and quoted values."""
     prefix = _ROW.search(reason)
     row, text = (None, reason) if prefix is None else (int(prefix[1]), reason[: prefix.start()])
     parts = (_plain(word) for word in _QUOTED.sub("…", text).split())
-    return Cause(row, " ".join(parts))
+    return ParkedCause(row, " ".join(parts))
 
 
 def _plain(word: str) -> str:

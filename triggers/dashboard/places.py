@@ -26,7 +26,7 @@ ENDING = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ProviderAnswer:
     """The last answer of one provider.
 
     ``links`` are the rows of SQL Remote's links. ``problem`` is the reason of a missing answer, after which
@@ -58,7 +58,7 @@ class _Desk:
     """One provider, and the thread that asks it now."""
 
     url: str
-    latest: Asked
+    latest: ProviderAnswer
     provider: Provider | None = None
     asking: "Future[None] | None" = None
 
@@ -79,11 +79,11 @@ class Places:
     ) -> None:
         self._triggers, self._background, self._clock = triggers, background, clock
         self._places = places_of(triggers)
-        self._desks = [_Desk(url, Asked(origin(url))) for url in urls]
+        self._desks = [_Desk(url, ProviderAnswer(origin(url))) for url in urls]
         self._lock = Lock()
         self._threads = ThreadPoolExecutor(max(1, len(urls)), thread_name_prefix="places")
 
-    def latest(self) -> Sequence[Asked]:
+    def latest(self) -> Sequence[ProviderAnswer]:
         """Return each provider's last answer, and ask providers again if their answer is old."""
         asking: list[Future[None]] = []
         for desk in self._desks:
@@ -144,13 +144,13 @@ class Places:
             desk.latest, desk.asking = replace(answer, at=self._clock()), None
 
 
-def _asked(address: str, provider: Provider, places: Sequence[Place]) -> Asked:
+def _asked(address: str, provider: Provider, places: Sequence[Place]) -> ProviderAnswer:
     from triggers.providers.sqlremote.inspection import status  # noqa: PLC0415  (loads SQLAlchemy)
     from triggers.providers.sqlremote.links import Links  # noqa: PLC0415  (as above)
 
     if isinstance(provider, Links):
-        return Asked(address, links=drive(status(provider)))
+        return ProviderAnswer(address, links=drive(status(provider)))
     telling = capabilities_of(provider).telling_backlog
     if telling is None:
-        return Asked(address, is_silent=True)
-    return Asked(address, drive(telling.backlogs(places)))
+        return ProviderAnswer(address, is_silent=True)
+    return ProviderAnswer(address, drive(telling.backlogs(places)))

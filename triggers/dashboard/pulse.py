@@ -43,7 +43,7 @@ RATES = ("new", "duplicate", "in_doubt", "rejected", "failed", "recovered")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PulseReading:
     """The facts at a moment of the clock.
 
     ``lost`` are the last reports of consumers that went without a goodbye.
@@ -69,7 +69,7 @@ class Source:
     names: list[str] = field(default_factory=list[str])
     store: HistoryStore | None = None
     parked: frozenset[str] = frozenset()
-    reading: Reading | None = None
+    reading: PulseReading | None = None
     problem: str | None = None
     away_since: datetime | None = None
     error: Exception | None = None
@@ -108,7 +108,7 @@ class Pulse:
         self._clock, self._background = clock, background
         self._main = Source(store.control.address, lambda: store, [*names], store)
         self._all = [self._main, *others]
-        self._readings: deque[Reading] = deque(maxlen=REMEMBERED)
+        self._readings: deque[PulseReading] = deque(maxlen=REMEMBERED)
         self._lock = Lock()
         self._threads = ThreadPoolExecutor(len(self._all), thread_name_prefix="pulse")
 
@@ -117,7 +117,7 @@ class Pulse:
         """The histories, the dashboard's first."""
         return [source for source in self._all if not source.is_twin]
 
-    def read(self) -> Reading:
+    def read(self) -> PulseReading:
         """Return the present facts of the dashboard's history.
 
         Raises:
@@ -133,7 +133,7 @@ class Pulse:
             raise (error or RuntimeError("a history was read without a result")).with_traceback(None)
         return reading
 
-    def look(self) -> Reading | None:
+    def look(self) -> PulseReading | None:
         """Return the last known facts of all histories; None if none has ever answered."""
         asking = {id(source): self._ask(source) for source in self.sources}
         patient = [source for source in self.sources if source.problem is None or not self._background]
@@ -170,7 +170,7 @@ class Pulse:
         """The triggers of histories that are away: what is known of them may be over."""
         return {name for source in self.away for name in source.triggers}
 
-    def known(self) -> Reading:
+    def known(self) -> PulseReading:
         """Return the last known facts of all histories.
 
         Raises:
@@ -240,7 +240,7 @@ class Pulse:
             return source.asking
 
     def _read(self, source: Source, now: float) -> None:
-        reading: Reading | None = None
+        reading: PulseReading | None = None
         error: Exception | None = None
         try:
             store = self.opened(source)
@@ -277,7 +277,7 @@ class Pulse:
             self._readings.append(_together(readings, newest))
 
 
-def _reading_of(store: HistoryStore, now: float) -> Reading:
+def _reading_of(store: HistoryStore, now: float) -> PulseReading:
     """Read a history."""
     seen = drive(store.control.overview(silence=LOST_FOR))
     alive = [beat for beat in seen.beats if seen.now - beat.beat_at <= GONE_AFTER]
@@ -290,7 +290,7 @@ def _reading_of(store: HistoryStore, now: float) -> Reading:
     overview = Overview(
         now=seen.now, beats=alive, orders=seen.orders, statistics=seen.statistics, reported=seen.reported
     )
-    return Reading(now, overview, known_triggers(store, overview), lost)
+    return PulseReading(now, overview, known_triggers(store, overview), lost)
 
 
 def _problem(error: Exception) -> str:
@@ -300,11 +300,11 @@ def _problem(error: Exception) -> str:
     return first_line(error)
 
 
-def _names(readings: Sequence[Reading]) -> list[str]:
+def _names(readings: Sequence[PulseReading]) -> list[str]:
     return sorted(set(chain.from_iterable(reading.triggers for reading in readings)))
 
 
-def _together(readings: Sequence[Reading], at: float) -> Reading:
+def _together(readings: Sequence[PulseReading], at: float) -> PulseReading:
     """Return the facts of several histories as those of one."""
     if len(readings) == 1:
         return readings[0]
@@ -319,7 +319,7 @@ def _together(readings: Sequence[Reading], at: float) -> Reading:
         statistics=statistics,
         reported=frozenset(chain.from_iterable(overview.reported for overview in overviews)),
     )
-    return Reading(
+    return PulseReading(
         at,
         merged,
         _names(readings),
@@ -328,7 +328,7 @@ def _together(readings: Sequence[Reading], at: float) -> Reading:
     )
 
 
-def _between(first: Reading, last: Reading, trigger: str) -> dict[str, float]:
+def _between(first: PulseReading, last: PulseReading, trigger: str) -> dict[str, float]:
     seconds = max(last.at - first.at, 0.001)
     before, after = (reading.overview.statistics.get(trigger, Counts()) for reading in (first, last))
     # Counts that were cleared meanwhile begin at zero.

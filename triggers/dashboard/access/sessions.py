@@ -75,19 +75,15 @@ class Sessions:
         now = self._clock()
         session = Session(user, role, now, now, by_proxy, address, token)
         with self._lock:
-            over = [
-                (session, why)
-                for session in self._known.values()
-                if (why := self._why_over(session)) is not None
-            ]
-            for session, _ in over:
-                del self._known[session.key]
+            over = [(old, why) for old in self._known.values() if (why := self._why_over(old)) is not None]
+            for old, _ in over:
+                del self._known[old.key]
             if len(self._known) >= MOST:
                 spare = self._spare()
                 over.append((self._known.pop(spare.key), TOO_MANY))
             self._known[session.key] = session
-        for session, why in over:
-            self._ended(session, why)
+        for old, why in over:
+            self._ended(old, why)
         return session
 
     def find(self, key: str | None, *, touch: bool = True) -> Session | None:

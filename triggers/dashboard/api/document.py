@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from triggers.dashboard.api.operation import AS_TEXT, Answer, Operation, Parameter
+from triggers.dashboard.api.operation import AS_TEXT, AnswerDescription, ApiOperation, Parameter
 from triggers.dashboard.api.schemas import Problem
 
 #: Where the document's schemas are.
@@ -19,7 +19,7 @@ one of the file of `--tokens`. Its role decides what a program sees and may do: 
 role before it may (viewer, operator, admin). Its name is in the record of each decision."""
 
 
-def document_of(operations: Sequence[Operation]) -> dict[str, Any]:
+def document_of(operations: Sequence[ApiOperation]) -> dict[str, Any]:
     """Return the OpenAPI document of some operations."""
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
@@ -41,7 +41,7 @@ def document_of(operations: Sequence[Operation]) -> dict[str, Any]:
     }
 
 
-def _schemas(operations: Sequence[Operation]) -> dict[str, Any]:
+def _schemas(operations: Sequence[ApiOperation]) -> dict[str, Any]:
     answers: list[type[BaseModel]] = [
         operation.answer.body for operation in operations if operation.answer.body is not None
     ]
@@ -56,7 +56,7 @@ def _schemas(operations: Sequence[Operation]) -> dict[str, Any]:
     return schemas
 
 
-def _operation(operation: Operation) -> dict[str, Any]:
+def _operation(operation: ApiOperation) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
@@ -75,7 +75,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
     return entry
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
+def _answer(answer: AnswerDescription) -> dict[str, Any]:
     content: dict[str, Any] = {media_type: {"schema": {"type": "string"}} for media_type in answer.also}
     if answer.body is not None and answer.lines:
         line = _reference(answer.body)

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 
-from triggers.dashboard.charts.series import Period, Values
+from triggers.dashboard.charts.series import ChartPeriod, Values
 
 #: The size of a picture, and where its values are: left, right, top and bottom.
 WIDTH, HEIGHT = 320, 150
 LEFT, RIGHT, TOP, BOTTOM = 40.0, 312.0, 10.0, 126.0
 
 #: The time between two marks of the axis, in seconds.
-MARKS = {Period.HOUR: 900, Period.DAY: 21_600}
+MARKS = {ChartPeriod.HOUR: 900, ChartPeriod.DAY: 21_600}
 
 Numbers = Sequence[float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChartLine:
     """A line of a chart: its name, its values, and how it is drawn.
 
     ``runs`` are the points of each piece without a gap. ``dots`` are points without a neighbour.
@@ -57,7 +57,7 @@ class Chart:
     key: str
     title: str
     unit: str
-    lines: Sequence[Line]
+    lines: Sequence[ChartLine]
     heights: Sequence[Mark]
     times: Sequence[Mark]
     gaps: Sequence[tuple[float, float]]
@@ -78,7 +78,7 @@ class Section:
     ``is_known`` is False until the first reading.
     """
 
-    period: Period
+    period: ChartPeriod
     charts: Sequence[Chart]
     rows: Sequence[Row]
     missing: int
@@ -126,7 +126,7 @@ def _chart(
         )
     )
     lines = [
-        Line(name, style, numbers, *_pieces(numbers, most, values.period.count))
+        ChartLine(name, style, numbers, *_pieces(numbers, most, values.period.count))
         for name, style, numbers in named_series
     ]
     heights = [Mark(_y(share * most, most), short(share * most)) for share in (0.0, 0.5, 1.0)]

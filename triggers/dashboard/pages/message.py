@@ -14,7 +14,7 @@ from history.store.sealing import why_locked
 from history.store.security import SecurityEvent
 from triggers.dashboard.pages.export import row
 from triggers.dashboard.pages.parked import decisions_about, why_not_run
-from triggers.dashboard.pages.timeline import Facts, owner_in_words, timeline
+from triggers.dashboard.pages.timeline import KnownFacts, owner_in_words, timeline
 from triggers.dashboard.rendering import body_of
 from triggers.dashboard.visit import Visit
 from triggers.operations.comparing import Comparison, compared
@@ -70,7 +70,7 @@ def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -
         entry_owner=None if entry is None else owner_in_words(entry.owner, None),
         question=question(parked),
         events=timeline(
-            Facts(
+            KnownFacts(
                 parked=parked,
                 entry=entry,
                 lines=_lines_of(store, parked),

@@ -15,9 +15,9 @@ from starlette.responses import PlainTextResponse, Response
 from history.bridge import drive
 from history.errors import DoubtlessError
 from history.store.control import Overview, TriggerState
-from triggers.dashboard.access.gate import Gate
+from triggers.dashboard.access.gate import AccessGate
 from triggers.dashboard.operations import Operations
-from triggers.dashboard.pulse import Reading
+from triggers.dashboard.pulse import PulseReading
 from triggers.dashboard.visit import ask_for_token
 from triggers.metrics.exposition import VERDICTS
 from triggers.operations.status import AWAY, status_rows
@@ -26,7 +26,7 @@ from triggers.operations.status import AWAY, status_rows
 class Metrics:
     """Answers clients with a token or a session; nothing is counted between two scrapes."""
 
-    def __init__(self, gate: Gate, operations: Operations) -> None:
+    def __init__(self, gate: AccessGate, operations: Operations) -> None:
         self._gate, self._operations = gate, operations
 
     async def serve(self, request: Request) -> Response:
@@ -76,7 +76,7 @@ class OperationsCollector(Collector):
         yield _states(reading.overview)
         yield self._backlog()
 
-    def _reading(self) -> Reading:
+    def _reading(self) -> PulseReading:
         """Return what all histories that answer say; what another said last may be over."""
         pulse = self._operations.pulse
         pulse.read()
@@ -116,7 +116,7 @@ def _messages(overview: Overview) -> Metric:
     return family
 
 
-def _kept(operations: Operations, reading: Reading) -> Iterator[Metric]:
+def _kept(operations: Operations, reading: PulseReading) -> Iterator[Metric]:
     """Report the result of the last survey: it is made beside the scrapes, and the first scrape has none."""
     survey = operations.surveyor.scraped()
     if survey.sizes is None:

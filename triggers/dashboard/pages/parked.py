@@ -6,7 +6,7 @@ from typing import Any
 from starlette.responses import Response
 
 from history.beside.comments import RecordedComments
-from history.beside.filters import RecordedFilters, SavedFilter, filters_of, name_of
+from history.beside.filters import RecordedFilters, StoredFilter, filters_of, name_of
 from history.bridge import drive
 from history.errors import DoubtlessError
 from history.store import HistoryStore
@@ -165,7 +165,7 @@ def save_filter(visit: Visit) -> Response:
     """Save the filters of a form under a name."""
     texts = {name: value for name in PLACES if (value := (visit.given(name) or "").strip())}
     values = {**visit.filters.given, **texts}
-    saved = SavedFilter.checked(visit.given("name"), values, by=visit.session.user)
+    saved = StoredFilter.checked(visit.given("name"), values, by=visit.session.user)
     with visit.recorded([visit.record_of(SecurityEvent.FILTER, why=f"saves the filter {saved.name}")]):
         drive(_filters(visit).save(saved))
     return _answer(visit, values)
@@ -192,7 +192,7 @@ def _filters(visit: Visit) -> RecordedFilters:
     return filters_of(visit.operations.store)
 
 
-def _shown(saved: SavedFilter) -> Mapping[str, Any]:
+def _shown(saved: StoredFilter) -> Mapping[str, Any]:
     values = {name: saved.values[name] for name in (*NAMES, *PLACES) if name in saved.values}
     return {
         "name": saved.name,

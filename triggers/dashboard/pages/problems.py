@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from history.store.control import Beat, TriggerState, Trouble, TroubleKind
 from triggers.dashboard.places import Waiting
-from triggers.dashboard.pulse import Pulse, Reading, Source
+from triggers.dashboard.pulse import Pulse, PulseReading, Source
 
 #: What to do about a problem, by its kind; the most urgent first.
 REMEDIES: Mapping[str, str] = {
@@ -23,7 +23,7 @@ REMEDIES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class PresentProblem:
     """Something that goes wrong now.
 
     ``cause`` is for users who see errors, if ``quotes``: it may quote a message. ``open_cause`` is for all.
@@ -44,7 +44,9 @@ class Problem:
         return REMEDIES[self.kind]
 
 
-def problems_of(pulse: Pulse, reading: Reading | None, waiting: Mapping[str, Waiting]) -> list[Problem]:
+def problems_of(
+    pulse: Pulse, reading: PulseReading | None, waiting: Mapping[str, Waiting]
+) -> list[PresentProblem]:
     """Return what goes wrong now, the most urgent first.
 
     Nothing is reported of the consumers of a history that is away: what they said last may be over.
@@ -65,10 +67,10 @@ def _key(beat: Beat) -> tuple[str, str, datetime]:
     return beat.report.consumer, beat.report.trigger, beat.beat_at
 
 
-def _away(source: Source, waiting: Mapping[str, Waiting]) -> Problem:
+def _away(source: Source, waiting: Mapping[str, Waiting]) -> PresentProblem:
     names = source.triggers
     counts = [waiting[name] for name in names if name in waiting]
-    return Problem(
+    return PresentProblem(
         "history away",
         ", ".join(names) or "all",
         f"{source.address}: {source.problem}",
@@ -83,18 +85,18 @@ def _waiting(waiting: Waiting | None) -> str:
     return "not known" if waiting is None else f"{waiting} waiting"
 
 
-def _of_trigger(name: str, beats: Sequence[Beat], waiting: Waiting | None) -> Iterator[Problem]:
+def _of_trigger(name: str, beats: Sequence[Beat], waiting: Waiting | None) -> Iterator[PresentProblem]:
     away = [beat for beat in beats if beat.report.away is not None]
     if away:
         first = min(away, key=lambda beat: beat.away_since or beat.beat_at)
         cause = str(first.report.away)
         waited = _waiting(waiting) if waiting is None else f"{_waiting(waiting)}, as it last said"
-        yield Problem("provider away", name, cause, first.away_since, waited)
+        yield PresentProblem("provider away", name, cause, first.away_since, waited)
     suspended = [beat for beat in beats if beat.report.state is TriggerState.SUSPENDED]
     if suspended:
         first = min(suspended, key=attrgetter("since"))
         cause = first.report.reason or "no reason is known"
-        yield Problem("suspended", name, cause, first.since, _waiting(waiting), quotes=True)
+        yield PresentProblem("suspended", name, cause, first.since, _waiting(waiting), quotes=True)
     for trouble_kind in TroubleKind:
         reported = [
             (beat, trouble)
@@ -106,7 +108,9 @@ def _of_trigger(name: str, beats: Sequence[Beat], waiting: Waiting | None) -> It
             yield _of_consumers(name, trouble_kind, reported)
 
 
-def _of_consumers(name: str, trouble_kind: TroubleKind, reported: Sequence[tuple[Beat, Trouble]]) -> Problem:
+def _of_consumers(
+    name: str, trouble_kind: TroubleKind, reported: Sequence[tuple[Beat, Trouble]]
+) -> PresentProblem:
     """Put what several consumers tell of one trouble together."""
     since = min(beat.beat_at - timedelta(seconds=trouble.elapsed) for beat, trouble in reported)
     count = sum(trouble.count for _, trouble in reported)
@@ -119,11 +123,13 @@ def _of_consumers(name: str, trouble_kind: TroubleKind, reported: Sequence[tuple
         TroubleKind.NOT_PARKED: f"{count:,} given back",
         TroubleKind.PARKED_LOCALLY: f"{count:,} parked",
     }
-    return Problem(str(trouble_kind), name, cause, since, said[trouble_kind], quotes=quotes, open_cause=word)
+    return PresentProblem(
+        str(trouble_kind), name, cause, since, said[trouble_kind], quotes=quotes, open_cause=word
+    )
 
 
-def _lost(beat: Beat) -> Problem:
+def _lost(beat: Beat) -> PresentProblem:
     busy = beat.report.busy
     cause = f"{beat.report.consumer} reports no more, and has said no goodbye"
     in_hands = f"{busy:,} or more in its hands" if busy else "none is known"
-    return Problem("consumer lost", beat.report.trigger, cause, beat.beat_at, in_hands)
+    return PresentProblem("consumer lost", beat.report.trigger, cause, beat.beat_at, in_hands)

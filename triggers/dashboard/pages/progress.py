@@ -6,10 +6,10 @@ from starlette.responses import Response
 
 from history.store.decisions import OperatorDecision
 from history.store.security import SecurityEvent
-from triggers.dashboard.jobs.job import Job
+from triggers.dashboard.jobs.job import DecisionJob
 from triggers.dashboard.pages.decide import PATIENCE, begin
 from triggers.dashboard.visit import Visit
-from triggers.operations.pacing import Pace
+from triggers.operations.pacing import RunPace
 
 
 def job(visit: Visit) -> Response:
@@ -25,7 +25,7 @@ def job(visit: Visit) -> Response:
     return visit.show("desk/job.html", job=asked_job, running=not asked_job.finished.is_set())
 
 
-def _facts(visit: Visit, job: Job) -> dict[str, Any]:
+def _facts(visit: Visit, job: DecisionJob) -> dict[str, Any]:
     """Return how far a decision is, and which of its messages stay parked."""
     return {
         "decision": job.decision.kind.value,
@@ -65,4 +65,4 @@ def resume(visit: Visit) -> Response:
         return visit.problem(409, "Nothing to continue", "Every message of this decision has had its turn.")
     before = asked_job.decision
     decision = OperatorDecision(kind=before.kind, by=visit.session.user, reason=before.reason)
-    return begin(visit, decision, labels, None if asked_job.pace is None else Pace(asked_job.pace.rate))
+    return begin(visit, decision, labels, None if asked_job.pace is None else RunPace(asked_job.pace.rate))

@@ -28,7 +28,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class KnownFacts:
     """The facts about a message in the parking lot, the history, the journal and the audit trail.
 
     ``lease`` is its trigger's present lease, None if its code is not loaded.
@@ -42,7 +42,7 @@ class Facts:
     lease: timedelta | None
 
 
-def timeline(facts: Facts) -> list[Event]:
+def timeline(facts: KnownFacts) -> list[Event]:
     """Return the known events, the oldest first."""
     events = [*_parked(facts.parked), *_entry(facts), *_journal(facts.lines), *_decided(facts.decisions)]
     events += _written(facts.comments)
@@ -69,7 +69,7 @@ def _parked(parked: Parked) -> Iterator[Event]:
     yield Event(parked.parked_at, f"parked{times}", _words(delivery, failed))
 
 
-def _entry(facts: Facts) -> Iterator[Event]:
+def _entry(facts: KnownFacts) -> Iterator[Event]:
     entry, evidence = facts.entry, facts.parked.evidence
     if entry is None:
         return
