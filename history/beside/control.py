@@ -101,9 +101,8 @@ class RecordedControl:
         changes: list[Change] = [
             Put(REPORTS, Record(report_key(report.trigger, token), _json(report))) for report in reports
         ]
-        changes += [
-            Get(COMMANDS, _command_key(report.trigger, lasts)) for report in reports for lasts in _EACH
-        ]
+        triggers = [report.trigger for report in reports]
+        changes += [Get(COMMANDS, _command_key(name, lasts)) for name in triggers for lasts in _EACH]
         answers = await self._records.apply(NO_TRIGGER, changes, each=True)
         written = [record.at for record in answers[: len(reports)] if record is not None]
         commands = [record for record in answers[len(reports) :] if record is not None]
@@ -217,9 +216,7 @@ def _beat(record: Record) -> Beat:
 
 
 def _orders(records: Iterable[Record]) -> Sequence[Order]:
-    return list(
-        readable("a command", _named(records), lambda record: Order.model_validate_json(record.value))
-    )
+    return list(readable("a command", _named(records), lambda read: Order.model_validate_json(read.value)))
 
 
 def _is_running(report: Report) -> bool:

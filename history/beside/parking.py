@@ -98,9 +98,8 @@ class RecordedParking:
         oldest = oldest_first(await all_labels(self, trigger, limit=LABELS_READ))[:limit]
         messages: list[Parked] = []
         for name in dict.fromkeys(label.trigger_name for label in oldest):
-            messages += await self._read(
-                name, [_key(label) for label in oldest if label.trigger_name == name]
-            )
+            keys = [_key(label) for label in oldest if label.trigger_name == name]
+            messages += await self._read(name, keys)
         return sorted(messages, key=lambda message: (message.parked_at, message.id))
 
     async def labels(

@@ -220,13 +220,11 @@ async def all_records(
     records: Records, trigger: str, kind: Kind, *, prefix: bytes = b"", limit: int = 500
 ) -> Sequence[Record]:
     """Return all records of a ``listed`` kind, greatest key first, in pages of ``limit``."""
-    records_of_kind = list(page := await records.page(trigger, kind, prefix=prefix, limit=limit))
+    every = list(page := await records.page(trigger, kind, prefix=prefix, limit=limit))
     while len(page) == limit:
         before = page[-1].key
-        records_of_kind += (
-            page := await records.page(trigger, kind, prefix=prefix, before=before, limit=limit)
-        )
-    return records_of_kind
+        every += (page := await records.page(trigger, kind, prefix=prefix, before=before, limit=limit))
+    return every
 
 
 def is_refused(change: Change, answer: Record | None) -> bool:

@@ -10,7 +10,7 @@ from history.store.control import Counts, Verb
 from history.store.security import SecurityEvent
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.options import HISTORY_OPTION, TRIGGER_OPTION, opened
-from triggers.cli.shared.output import CommandState
+from triggers.cli.shared.output import CliState
 from triggers.configuration.nearest import listed
 from triggers.events.hearing import wildcard
 from triggers.operations.journals import known_triggers, refuse_unknown, refuse_unknown_trigger
@@ -109,7 +109,7 @@ def status(
 
     The exit code is 1 if nothing is known.
     """
-    state = CommandState.of(context)
+    state = CliState.of(context)
     with opened(history) as store:
         overview = drive(store.control.overview())
         names = known_triggers(store, overview)
@@ -147,7 +147,7 @@ def statistics(
         if clear:
             drive(store.control.clear(trigger=trigger))
     rows = [_counted(name, counted[name]) for name in sorted(counted) if trigger in {None, name}]
-    CommandState.of(context).show("statistics", _STATISTICS, rows, none="nothing was counted")
+    CliState.of(context).show("statistics", _STATISTICS, rows, none="nothing was counted")
     if not rows:
         raise typer.Exit(1)
 
@@ -161,7 +161,7 @@ def _give_order(
     reason: str | None = None,
 ) -> None:
     """Send a command, wait for the consumers, and show which of them have obeyed."""
-    state = CommandState.of(context)
+    state = CliState.of(context)
     with opened(history) as store:
         overview = drive(store.control.overview())
         known_names = known_triggers(store, overview)
@@ -185,7 +185,7 @@ def _give_order(
         raise typer.Exit(1)
 
 
-def _note_unknown(state: CommandState, names: Sequence[str], known_names: Sequence[str]) -> None:
+def _note_unknown(state: CliState, names: Sequence[str], known_names: Sequence[str]) -> None:
     for name in names:
         if name not in known_names:
             state.note(f"the history knows no trigger {name}, only: {listed(known_names)}")

@@ -19,7 +19,7 @@ from triggers.cli.shared.embedded import FILE, URL, history_or_file
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import HISTORY_OPTION, opened
-from triggers.cli.shared.output import CommandState
+from triggers.cli.shared.output import CliState
 from triggers.configuration import Configuration
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.access.roles import Role
@@ -103,7 +103,7 @@ def dashboard(
     Only this machine can reach it, unless you give --host. Without --tokens or a proxy, it creates a token
     for an administrator, and prints an address that signs you in with this token.
     """
-    state = CommandState.of(context)
+    state = CliState.of(context)
     proxy = _proxy(proxy_user_header, proxy_role_header, proxy_role, proxy_address or [])
     drawn = None if tokens is not None or proxy is not None else _draw(host)
     access = Access(
@@ -132,7 +132,7 @@ def dashboard(
 
 
 def serve_until_stopped(
-    state: CommandState, history: str, triggers: list[AnyTrigger], providers: list[str]
+    state: CliState, history: str, triggers: list[AnyTrigger], providers: list[str]
 ) -> None:
     """Serve it to the user who started this process, over a history and providers, at a free port."""
     drawn = _draw(HOST)
@@ -187,7 +187,7 @@ def _listen(host: str, port: int) -> socket.socket:
         raise ConfigurationError(setting, f"{host}, {port}: {error.strerror}", "choose another") from error
 
 
-def _say(state: CommandState, listening: socket.socket, drawn: Token | None) -> None:
+def _say(state: CliState, listening: socket.socket, drawn: Token | None) -> None:
     host, port = listening.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
     signing_in = f"{address}sign-in#{drawn.secret}" if drawn is not None else address

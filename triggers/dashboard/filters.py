@@ -55,8 +55,8 @@ class ParkedFilter:
         """Return the groups with only the messages that match, the largest first."""
         if not self.given:
             return list(groups)
-        narrowed_groups = [smaller for group in groups if (smaller := self.narrow(group)) is not None]
-        return sorted(narrowed_groups, key=lambda group: (-group.count, group.key))
+        matching = [smaller for group in groups if (smaller := self.narrow(group)) is not None]
+        return sorted(matching, key=lambda group: (-group.count, group.key))
 
     def narrow(self, group: Group) -> Group | None:
         """Return a group with only the messages that match; None if none does.

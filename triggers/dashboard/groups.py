@@ -306,7 +306,7 @@ class Counting:
         )
 
     def _groups(self, facts: _Facts, texts: _Texts) -> Iterator[Group]:
-        trigger, kind, row, error_class, error_place = facts
+        trigger, kind, row, error_class, where = facts
         for text, heap in texts.heaps.items():
             if texts.common is None:
                 reasons = {reason for *_, reason, _ in heap.lines.values()}
@@ -315,9 +315,7 @@ class Counting:
                 beginning = "".join(f"{part}; " for part in texts.common)
                 reason = _in_row(f"{beginning}…", row)
             key = (*facts, text if texts.common is None else None)
-            yield self._group(
-                key, (trigger, kind), reason, heap, error_class=error_class, error_place=error_place
-            )
+            yield self._group(key, (trigger, kind), reason, heap, error_class=error_class, error_place=where)
 
     def _group(
         self,

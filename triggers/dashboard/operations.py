@@ -70,9 +70,7 @@ class Operations:
         The configuration says where the journals of other triggers are. ``recorder`` writes the security log;
         by default to the history and the log.
         """
-        here = [
-            trigger.name for trigger in triggers if trigger.history_source in (CONSUMERS_DEFAULT, history)
-        ]
+        here = [each.name for each in triggers if each.history_source in (CONSUMERS_DEFAULT, history)]
         pulse = Pulse(store, names=here, others=_others(history, triggers), background=background)
         surveyor = Surveys(pulse, background=background)
         by_name = {trigger.name: trigger for trigger in triggers}

@@ -303,23 +303,15 @@ def _together(answered: Sequence[tuple[Source, Survey]], pulse: Pulse) -> Survey
     def have(source: Source, trigger: str) -> bool:
         return source_of(trigger) is source
 
-    def in_order(groups: Iterable[Group]) -> Sequence[Group]:
+    def in_order(of_sources: Iterable[tuple[Source, Sequence[Group]]]) -> Sequence[Group]:
+        groups = (group for source, some in of_sources for group in some if have(source, group.trigger))
         return sorted(groups, key=lambda group: (-group.count, group.key))
 
     sizes = [(source, survey.sizes) for source, survey in answered if survey.sizes is not None]
     return Survey(
-        in_order(
-            group for source, survey in answered for group in survey.groups if have(source, group.trigger)
-        ),
-        in_order(
-            group for source, survey in answered for group in survey.hosts if have(source, group.trigger)
-        ),
-        {
-            name: size
-            for source, by_trigger in sizes
-            for name, size in by_trigger.items()
-            if have(source, name)
-        }
+        in_order((source, survey.groups) for source, survey in answered),
+        in_order((source, survey.hosts) for source, survey in answered),
+        {name: size for source, counted in sizes for name, size in counted.items() if have(source, name)}
         if sizes
         else None,
         max((survey.made_at for _, survey in answered if survey.made_at is not None), default=None),

@@ -23,7 +23,7 @@ from triggers.cli.shared.embedded import FILE, URL
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import DEFAULT_HISTORY_OPTION, MOST_PROCESSES, ONLY_OPTION, PROVIDER_OPTION
-from triggers.cli.shared.output import CommandState
+from triggers.cli.shared.output import CliState
 from triggers.cli.shared.sinks import SINKS_OPTION
 from triggers.consumer.options import AnyTrigger
 from triggers.operations.guarantees import GUARANTEES, guarantee_of
@@ -50,7 +50,7 @@ def doctor(
     Give it the same arguments as "doubtless run". It consumes and sends nothing. In each history, it claims
     one random uuid and releases it again. The exit code is 1 if there is a problem.
     """
-    state = CommandState.of(context)
+    state = CliState.of(context)
     configuration = configuration_of(state)
     triggers = collect(module, only, configuration=configuration, guards=True)
     history = history or (None if provider else URL)

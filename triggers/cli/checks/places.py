@@ -83,9 +83,8 @@ def _of_url(
 
 def _of_lot(of: str, lot: Parking, trigger: str) -> Iterator[CheckFinding]:
     count = drive(lot.count(trigger=trigger))
-    yield CheckFinding(
-        of, Level.OK, f"it answers, and has {count} messages; it was not asked what may be written"
-    )
+    text = f"it answers, and has {count} messages; it was not asked what may be written"
+    yield CheckFinding(of, Level.OK, text)
 
 
 def of_local_file(file: Path | None) -> Iterator[CheckFinding]:

@@ -12,7 +12,7 @@ from history.store.decisions import DecisionKind
 from history.store.parking import ParkedLabel, Parking
 from triggers.cli.parked.deciding import SHOWN, decision_of, note
 from triggers.cli.parked.options import DecisionRequest
-from triggers.cli.shared.output import CommandState
+from triggers.cli.shared.output import CliState
 from triggers.operations.choosing import summary
 from triggers.operations.decisions import decided_under
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def run_all(
-    state: CommandState,
+    state: CliState,
     request: DecisionRequest,
     runs: "Sequence[Planned]",
     barred: Sequence[tuple[ParkedLabel, ConfigurationError]],
@@ -70,7 +70,7 @@ def described(labels: Sequence[ParkedLabel]) -> str:
     return ", ".join(f"{label.trigger_name} on {label.uuid or label.id} ({label.kind})" for label in labels)
 
 
-def _show(state: CommandState, rows: Iterable[dict[str, Any]]) -> bool:
+def _show(state: CliState, rows: Iterable[dict[str, Any]]) -> bool:
     """Print the result of each message as it comes; return whether all of them are closed.
 
     Messages that have had no turn after a signal are only counted, except for programs.

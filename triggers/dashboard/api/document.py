@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from triggers.dashboard.api.operation import AS_TEXT, AnswerDescription, ApiOperation, Parameter
+from triggers.dashboard.api.operation import AS_TEXT, ApiAnswer, ApiOperation, Parameter
 from triggers.dashboard.api.schemas import Problem
 
 #: Where the document's schemas are.
@@ -75,7 +75,7 @@ def _operation(operation: ApiOperation) -> dict[str, Any]:
     return entry
 
 
-def _answer(answer: AnswerDescription) -> dict[str, Any]:
+def _answer(answer: ApiAnswer) -> dict[str, Any]:
     content: dict[str, Any] = {media_type: {"schema": {"type": "string"}} for media_type in answer.also}
     if answer.body is not None and answer.lines:
         line = _reference(answer.body)

@@ -22,7 +22,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerDescription:
+class ApiAnswer:
     """The answer to a request that succeeds.
 
     ``body`` is the answer as JSON, or a line of it if ``lines``. ``also`` are other media types, as text.
@@ -51,7 +51,7 @@ class ApiOperation:
     role: Role
     name: str
     summary: str
-    answer: AnswerDescription
+    answer: ApiAnswer
     about: str = ""
     parameters: Sequence[Parameter] = ()
     form: type[BaseModel] | None = None

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from history.store.decisions import DecisionKind
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.api.document import document_of
-from triggers.dashboard.api.operation import AnswerDescription, ApiOperation, Parameter
+from triggers.dashboard.api.operation import ApiAnswer, ApiOperation, Parameter
 from triggers.dashboard.api.schemas import (
     DeadLetters,
     Decision,
@@ -80,8 +80,8 @@ def openapi(visit: Visit) -> Response:
     return visit.data(document_of(OPERATIONS))
 
 
-def _progress(about: str) -> AnswerDescription:
-    return AnswerDescription(status=303, about=about, location="the address of its progress: showJob")
+def _progress(about: str) -> ApiAnswer:
+    return ApiAnswer(status=303, about=about, location="the address of its progress: showJob")
 
 
 #: All addresses for programs.
@@ -93,7 +93,7 @@ OPERATIONS = (
         role=Role.VIEWER,
         name="openapi",
         summary="Return this document",
-        answer=AnswerDescription(about="This document, in OpenAPI 3.1."),
+        answer=ApiAnswer(about="This document, in OpenAPI 3.1."),
     ),
     ApiOperation(
         method="GET",
@@ -131,7 +131,7 @@ OPERATIONS = (
             Parameter(name="older", about="only messages that were parked longer ago", example="1h"),
             Parameter(name="newer", about="only messages that were parked within this time", example="7d"),
         ),
-        answer=AnswerDescription(
+        answer=ApiAnswer(
             about="The messages, the oldest of each group first.",
             body=ParkedMessage,
             lines=True,
@@ -154,7 +154,7 @@ OPERATIONS = (
             Parameter(name="trigger", about="the message's trigger", example="book", required=True),
             Parameter(name="id", about="the message's id", example=_MESSAGE["id"], required=True),
         ),
-        answer=AnswerDescription(about="The message.", body=MessageFacts, example=_MESSAGE),
+        answer=ApiAnswer(about="The message.", body=MessageFacts, example=_MESSAGE),
         problems={404: f"{_NO_SUCH_TRIGGER} Or: the message is not parked any more."},
     ),
     ApiOperation(
@@ -207,7 +207,7 @@ OPERATIONS = (
         name="comment",
         summary="Comment on a parked message, or assign it",
         form=NewComment,
-        answer=AnswerDescription(
+        answer=ApiAnswer(
             status=303, about="The comment is stored.", location="the address of the message: showMessage"
         ),
         problems={
@@ -222,7 +222,7 @@ OPERATIONS = (
         role=Role.VIEWER,
         name="listFilters",
         summary="List the saved filters of parked messages",
-        answer=AnswerDescription(about="The filters.", body=SavedFilters),
+        answer=ApiAnswer(about="The filters.", body=SavedFilters),
     ),
     ApiOperation(
         method="POST",
@@ -232,7 +232,7 @@ OPERATIONS = (
         name="saveFilter",
         summary="Save a filter of parked messages under a name",
         form=NewFilter,
-        answer=AnswerDescription(about="The filter is saved; these are all.", body=SavedFilters),
+        answer=ApiAnswer(about="The filter is saved; these are all.", body=SavedFilters),
         problems={400: "The form is invalid, it filters nothing, or too many filters are saved."},
     ),
     ApiOperation(
@@ -243,7 +243,7 @@ OPERATIONS = (
         name="removeFilter",
         summary="Remove a saved filter",
         form=FilterName,
-        answer=AnswerDescription(about="The filter is removed; these are left.", body=SavedFilters),
+        answer=ApiAnswer(about="The filter is removed; these are left.", body=SavedFilters),
         problems={404: "No saved filter has this name."},
     ),
     ApiOperation(
@@ -255,7 +255,7 @@ OPERATIONS = (
         summary="Park the messages of a dead-letter destination",
         about="One request parks at most 1,000 messages. It ends when no message has come for three seconds.",
         form=DeadLetters,
-        answer=AnswerDescription(about="The letters are parked.", body=ParkedLetters),
+        answer=ApiAnswer(about="The letters are parked.", body=ParkedLetters),
         problems={400: "The form is invalid, or a trigger receives from this destination."},
     ),
     ApiOperation(
@@ -270,7 +270,7 @@ OPERATIONS = (
                 name="key", about="from the answer to a decision", example="a1b2c3d4e5f60718", required=True
             ),
         ),
-        answer=AnswerDescription(about="The progress.", body=Job, example=_JOB),
+        answer=ApiAnswer(about="The progress.", body=Job, example=_JOB),
         problems={404: "The dashboard does not remember such a decision."},
     ),
 )

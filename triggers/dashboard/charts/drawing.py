@@ -117,17 +117,12 @@ def section_of(values: Values, *, is_known: bool = True) -> Section:
 
 
 def _chart(
-    key: str, title: str, unit: str, values: Values, named_series: Sequence[tuple[str, str, Numbers]]
+    key: str, title: str, unit: str, values: Values, drawn: Sequence[tuple[str, str, Numbers]]
 ) -> Chart:
-    most = top_of(
-        max(
-            (number for _, _, numbers in named_series for number in numbers if number is not None),
-            default=0.0,
-        )
-    )
+    most = top_of(max((number or 0.0 for _, _, numbers in drawn for number in numbers), default=0.0))
     lines = [
         ChartLine(name, style, numbers, *_pieces(numbers, most, values.period.count))
-        for name, style, numbers in named_series
+        for name, style, numbers in drawn
     ]
     heights = [Mark(_y(share * most, most), short(share * most)) for share in (0.0, 0.5, 1.0)]
     return Chart(key, title, unit, lines, heights, list(_times(values)), list(_gaps(values)))

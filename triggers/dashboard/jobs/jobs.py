@@ -84,9 +84,8 @@ class Jobs:
         mine: dict[str, list[ParkedLabel]] = {}
         for label in labels:
             mine.setdefault(label.trigger_name, []).append(label)
-        job = DecisionJob(
-            decision, [Share(name, len(some)) for name, some in mine.items()], ended=ended, pace=pace
-        )
+        shares = [Share(name, len(some)) for name, some in mine.items()]
+        job = DecisionJob(decision, shares, ended=ended, pace=pace)
         with self._lock:
             self._known[job.key] = job
             while len(self._known) > REMEMBERED:

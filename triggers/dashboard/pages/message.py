@@ -133,9 +133,7 @@ def _facts(
         "decisions": decisions_about(visit, parked.trigger_name, parked.kind),
         "assigned_to": _assigned_to(written),
         "comments": [{**comment, "text": visit.shown(comment["text"])} for comment in written],
-        "decided": [
-            {**decision, **{key: visit.shown(decision[key]) for key in texts}} for decision in decided
-        ],
+        "decided": [{**taken, **{key: visit.shown(taken[key]) for key in texts}} for taken in decided],
     }
 
 

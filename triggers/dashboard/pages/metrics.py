@@ -93,12 +93,8 @@ class OperationsCollector(Collector):
         )
         for asked in self._operations.places.latest():
             for backlog in asked.backlogs:
-                for state, count in (
-                    ("waiting", backlog.waiting),
-                    ("held", backlog.held),
-                    ("later", backlog.later),
-                ):
-                    if count is not None:
+                for state in ("waiting", "held", "later"):
+                    if (count := getattr(backlog, state)) is not None:
                         label_values = [asked.address, backlog.destination, backlog.subscription or "", state]
                         family.add_metric(label_values, count)
         return family

@@ -87,13 +87,11 @@ def facts(operations: Operations) -> dict[str, Any]:
         _row(operations, name, overview, operations.parked(name, parked), waiting.get(name), sizes.get(name))
         for name in names
     ]
-    rates_of_rows = [row.rates for row in rows if row.rates is not None]
+    rated = [row.rates for row in rows if row.rates is not None]
     return {
         "rows": rows,
         "survey": survey,
-        "totals": {name: sum(rates[name] for rates in rates_of_rows) for name in RATES}
-        if rates_of_rows
-        else None,
+        "totals": {name: sum(rates[name] for rates in rated) for name in RATES} if rated else None,
         "problems": problems_of(operations.pulse, reading, waiting),
         "stale": operations.pulse.away,
         "consumers": len({beat.report.consumer for beat in overview.beats}),

@@ -23,7 +23,7 @@ REMEDIES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class PresentProblem:
+class PageProblem:
     """Something that goes wrong now.
 
     ``cause`` is for users who see errors, if ``quotes``: it may quote a message. ``open_cause`` is for all.
@@ -46,7 +46,7 @@ class PresentProblem:
 
 def problems_of(
     pulse: Pulse, reading: PulseReading | None, waiting: Mapping[str, Waiting]
-) -> list[PresentProblem]:
+) -> list[PageProblem]:
     """Return what goes wrong now, the most urgent first.
 
     Nothing is reported of the consumers of a history that is away: what they said last may be over.
@@ -67,15 +67,15 @@ def _key(beat: Beat) -> tuple[str, str, datetime]:
     return beat.report.consumer, beat.report.trigger, beat.beat_at
 
 
-def _away(source: Source, waiting: Mapping[str, Waiting]) -> PresentProblem:
+def _away(source: Source, waiting: Mapping[str, Waiting]) -> PageProblem:
     names = source.triggers
     counts = [waiting[name] for name in names if name in waiting]
-    return PresentProblem(
+    return PageProblem(
         "history away",
         ", ".join(names) or "all",
         f"{source.address}: {source.problem}",
         source.away_since,
-        _waiting(Waiting(sum(count.count for count in counts), any(count.is_more for count in counts)))
+        _waiting(Waiting(sum(each.count for each in counts), any(each.is_more for each in counts)))
         if counts
         else "not known",
     )
@@ -85,51 +85,43 @@ def _waiting(waiting: Waiting | None) -> str:
     return "not known" if waiting is None else f"{waiting} waiting"
 
 
-def _of_trigger(name: str, beats: Sequence[Beat], waiting: Waiting | None) -> Iterator[PresentProblem]:
+def _of_trigger(name: str, beats: Sequence[Beat], waiting: Waiting | None) -> Iterator[PageProblem]:
     away = [beat for beat in beats if beat.report.away is not None]
     if away:
         first = min(away, key=lambda beat: beat.away_since or beat.beat_at)
         cause = str(first.report.away)
         waited = _waiting(waiting) if waiting is None else f"{_waiting(waiting)}, as it last said"
-        yield PresentProblem("provider away", name, cause, first.away_since, waited)
+        yield PageProblem("provider away", name, cause, first.away_since, waited)
     suspended = [beat for beat in beats if beat.report.state is TriggerState.SUSPENDED]
     if suspended:
         first = min(suspended, key=attrgetter("since"))
         cause = first.report.reason or "no reason is known"
-        yield PresentProblem("suspended", name, cause, first.since, _waiting(waiting), quotes=True)
-    for trouble_kind in TroubleKind:
-        reported = [
-            (beat, trouble)
-            for beat in beats
-            for trouble in beat.report.troubles
-            if trouble.kind is trouble_kind
-        ]
+        yield PageProblem("suspended", name, cause, first.since, _waiting(waiting), quotes=True)
+    for kind in TroubleKind:
+        troubles = ((beat, trouble) for beat in beats for trouble in beat.report.troubles)
+        reported = [pair for pair in troubles if pair[1].kind is kind]
         if reported:
-            yield _of_consumers(name, trouble_kind, reported)
+            yield _of_consumers(name, kind, reported)
 
 
-def _of_consumers(
-    name: str, trouble_kind: TroubleKind, reported: Sequence[tuple[Beat, Trouble]]
-) -> PresentProblem:
+def _of_consumers(name: str, kind: TroubleKind, reported: Sequence[tuple[Beat, Trouble]]) -> PageProblem:
     """Put what several consumers tell of one trouble together."""
     since = min(beat.beat_at - timedelta(seconds=trouble.elapsed) for beat, trouble in reported)
     count = sum(trouble.count for _, trouble in reported)
     cause = max(reported, key=lambda pair: pair[0].beat_at)[1].cause
-    quotes = trouble_kind is not TroubleKind.HANGING
-    word = cause.partition(": ")[0] if trouble_kind is TroubleKind.FAILING else ""
+    quotes = kind is not TroubleKind.HANGING
+    word = cause.partition(": ")[0] if kind is TroubleKind.FAILING else ""
     said = {
         TroubleKind.FAILING: f"{count:,} failed",
         TroubleKind.HANGING: f"{count:,} in progress",
         TroubleKind.NOT_PARKED: f"{count:,} given back",
         TroubleKind.PARKED_LOCALLY: f"{count:,} parked",
     }
-    return PresentProblem(
-        str(trouble_kind), name, cause, since, said[trouble_kind], quotes=quotes, open_cause=word
-    )
+    return PageProblem(str(kind), name, cause, since, said[kind], quotes=quotes, open_cause=word)
 
 
-def _lost(beat: Beat) -> PresentProblem:
+def _lost(beat: Beat) -> PageProblem:
     busy = beat.report.busy
     cause = f"{beat.report.consumer} reports no more, and has said no goodbye"
     in_hands = f"{busy:,} or more in its hands" if busy else "none is known"
-    return PresentProblem("consumer lost", beat.report.trigger, cause, beat.beat_at, in_hands)
+    return PageProblem("consumer lost", beat.report.trigger, cause, beat.beat_at, in_hands)

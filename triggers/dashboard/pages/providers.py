@@ -46,9 +46,7 @@ def letters(visit: Visit) -> Response:
     )
     provider = open_provider(url)
     try:
-        with visit.recorded(
-            [visit.record_of(SecurityEvent.IMPORT, trigger=trigger.name) for trigger in triggers]
-        ):
+        with visit.recorded([visit.record_of(SecurityEvent.IMPORT, trigger=of.name) for of in triggers]):
             imported = work.run_on(provider, subscription=SUBSCRIPTION)
     finally:
         drive(provider.close())
@@ -56,6 +54,5 @@ def letters(visit: Visit) -> Response:
         return visit.data({"parked": dict(imported.parked), "left": imported.left})
     more = " There may be more: read them in again." if imported.total >= MOST_LETTERS else ""
     left = f" {imported.left:,} stay there: choose their trigger." if imported.left else ""
-    return visit.problem(
-        200, f"{imported.total:,} dead letters are parked", f"From {destination}.{more}{left}"
-    )
+    title = f"{imported.total:,} dead letters are parked"
+    return visit.problem(200, title, f"From {destination}.{more}{left}")

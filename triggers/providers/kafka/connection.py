@@ -17,7 +17,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from history.message import UNDEFINED_COUNT
-from triggers.providers.brokers.push_receiver import DeliveryToken, Inbox
+from triggers.providers.brokers.push_receiver import Inbox, PushToken
 from triggers.providers.kafka.beginnings import Losses, committed_by, resumed
 from triggers.providers.kafka.codec import Consumed
 from triggers.providers.kafka.driver import QUIET, driver
@@ -67,9 +67,9 @@ class Member(Membership):
         #: Where its partitions begin, if that is kept in SQL.
         self._positions = positions
         self._partitions: dict[int, Partition] = {}
-        self._handed: set[DeliveryToken] = set()
+        self._handed: set[PushToken] = set()
         #: Handed out, and not in the inbox yet: what comes together goes there together.
-        self._ready: list[tuple[DeliveryToken, Consumed]] = []
+        self._ready: list[tuple[PushToken, Consumed]] = []
         #: Due time, offset, and a number, so that two messages never compare equal.
         self._waiting: list[tuple[float, int, int, HandedRecord]] = []
         self._numbers = count()
@@ -82,7 +82,7 @@ class Member(Membership):
 
     # Called by the receiver's thread.
 
-    def settle(self, tokens: Sequence[DeliveryToken]) -> None:
+    def settle(self, tokens: Sequence[PushToken]) -> None:
         """Note that these are settled; they are committed within a moment."""
         positions = self._positions
         with self._lock:
@@ -93,7 +93,7 @@ class Member(Membership):
                 if positions is not None:
                     positions.settle(partition, came.offset)
 
-    def give_back(self, tokens: Sequence[DeliveryToken], seconds: float, *, seen: bool) -> None:
+    def give_back(self, tokens: Sequence[PushToken], seconds: float, *, seen: bool) -> None:
         """Hand these out again, not before so many seconds have passed."""
         due = time.monotonic() + seconds
         with self._lock:
@@ -109,9 +109,8 @@ class Member(Membership):
         was = entry.consumed
         again = was._replace(again=was.again or seen)
         # Messages that are due together come in the order of their partition.
-        heapq.heappush(
-            self._waiting, (due, was.offset, next(self._numbers), HandedRecord(entry.partition, again))
-        )
+        comes_again = HandedRecord(entry.partition, again)
+        heapq.heappush(self._waiting, (due, was.offset, next(self._numbers), comes_again))
 
     def hand_out_in_order(self) -> None:
         """Hand out waiting messages next, each partition in order; the caller has awaited :meth:`stopped`."""
@@ -217,7 +216,7 @@ class Member(Membership):
         self._push()
 
     def _hand_out(self, entry: HandedRecord) -> None:
-        token = DeliveryToken(entry)
+        token = PushToken(entry)
         self._handed.add(token)
         self._credit -= 1
         self._ready.append((token, entry.consumed))
@@ -372,17 +371,15 @@ class Member(Membership):
         """
         try:
             listed = committed_by(consumer, partitions, start=self._start)
-            begun = {assigned.partition: resumed(consumer, assigned, self._start) for assigned in listed}
+            begun = {its.partition: resumed(consumer, its, self._start) for its in listed}
         except BaseException as error:  # noqa: BLE001 (a callback's driver errors are not Exceptions)
             self._error = self._translated(error, "reading where to begin")
             return None
         with self._lock:
             self._partitions |= begun
         return [
-            driver.TopicPartition(
-                assigned.topic, assigned.partition, self._first_of(assigned, begun[assigned.partition])
-            )
-            for assigned in listed
+            driver.TopicPartition(its.topic, its.partition, self._first_of(its, begun[its.partition]))
+            for its in listed
         ]
 
     def _first_of(self, listed: Any, partition: Partition) -> int:
@@ -443,7 +440,7 @@ class Member(Membership):
         self._consumer.close()
 
 
-def _went_away(token: DeliveryToken) -> bool:
+def _went_away(token: PushToken) -> bool:
     entry: HandedRecord = token.tag
     return entry.partition.gone
 

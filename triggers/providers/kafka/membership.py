@@ -14,7 +14,7 @@ from typing import Any
 
 from history.shell import fail, fulfil
 from history.support.forks import at_fork, keep
-from triggers.providers.brokers.push_receiver import DeliveryToken, Inbox
+from triggers.providers.brokers.push_receiver import Inbox, PushToken
 from triggers.providers.kafka.codec import Consumed, KafkaRecord
 from triggers.providers.kafka.driver import driver
 from triggers.providers.kafka.errors import (
@@ -114,11 +114,11 @@ class Membership(ABC):
         return self.ready
 
     @abstractmethod
-    def settle(self, tokens: Sequence[DeliveryToken]) -> None:
+    def settle(self, tokens: Sequence[PushToken]) -> None:
         """Note that these are settled; the broker learns it within a moment."""
 
     @abstractmethod
-    def give_back(self, tokens: Sequence[DeliveryToken], seconds: float, *, seen: bool) -> None:
+    def give_back(self, tokens: Sequence[PushToken], seconds: float, *, seen: bool) -> None:
         """Let these be delivered again, not before so many seconds have passed."""
 
     def leave(self) -> "Future[None]":

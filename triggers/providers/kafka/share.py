@@ -22,7 +22,7 @@ from typing import Any
 from history.errors import ConfigurationError
 from history.shell import fulfil
 from history.support.forks import keep
-from triggers.providers.brokers.push_receiver import DeliveryToken, Inbox
+from triggers.providers.brokers.push_receiver import Inbox, PushToken
 from triggers.providers.kafka.codec import Consumed
 from triggers.providers.kafka.driver import QUIET, driver
 from triggers.providers.kafka.membership import LOOK, PATIENCE, Membership, consumed
@@ -98,7 +98,7 @@ class ShareMember(Membership):
         """
         return self._joined
 
-    def settle(self, tokens: Sequence[DeliveryToken]) -> None:
+    def settle(self, tokens: Sequence[PushToken]) -> None:
         """Accept these; the broker learns it within a moment.
 
         Messages with a dead letter are accepted as well: if they were rejected, Kafka 4.4 might write another
@@ -106,7 +106,7 @@ class ShareMember(Membership):
         """
         self._answer([token.tag for token in tokens], driver.AcknowledgeType.ACCEPT)
 
-    def give_back(self, tokens: Sequence[DeliveryToken], seconds: float, *, seen: bool) -> None:  # noqa: ARG002  (counted)
+    def give_back(self, tokens: Sequence[PushToken], seconds: float, *, seen: bool) -> None:  # noqa: ARG002  (counted)
         """Release these when so many seconds have passed, or a moment before their lock ends."""
         if seconds <= 0:
             self._answer([token.tag for token in tokens], driver.AcknowledgeType.RELEASE)
@@ -215,7 +215,7 @@ class ShareMember(Membership):
                     self._answers.append((lock, driver.AcknowledgeType.RELEASE))
                     continue
                 self._credit -= 1
-                self._inbox.push(DeliveryToken(lock), lock.consumed)
+                self._inbox.push(PushToken(lock), lock.consumed)
                 handed = True
         return handed
 
