@@ -24,7 +24,7 @@ import psycopg
 
 from benchmarks.costs import Cost, Meter, of_redis, of_sql
 from history import HistoryStore, open_history
-from history.beside.charts import Step, charts_of
+from history.beside.charts import ChartStep, charts_of
 from history.bridge import drive
 from history.entry import EntryOutcome, Settlement
 from history.message import Message, Uuid
@@ -245,10 +245,10 @@ def draw(store: HistoryStore) -> None:
         for ago in range(24 * 60, -1, -1):
             at, new = now - timedelta(minutes=ago), 3000 * (2000 - ago)
             counts = Counts(new=new, duplicate=new // 30, runs=new, microseconds=new * 30_000)
-            drive(charts.add(f"book-{number}", at, partial(_step, Step(at, counts, PARKED // TRIGGERS))))
+            drive(charts.add(f"book-{number}", at, partial(_step, ChartStep(at, counts, PARKED // TRIGGERS))))
 
 
-async def _step(step: Step) -> Step:
+async def _step(step: ChartStep) -> ChartStep:
     return step
 
 

@@ -63,9 +63,9 @@ class Gathering(Generic[Asked, Answer]):
                     _fail(self._waiting.popleft()[1], error)
                 raise
             return
-        for answer, one in answers:
+        for answer, result in answers:
             if not answer.done():
-                answer.set_result(one)
+                answer.set_result(result)
 
 
 def _fail(answer: "asyncio.Future[Answer]", error: BaseException) -> None:

@@ -41,7 +41,7 @@ COUNTED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ChartStep:
     """The sums of a trigger at an instant, and how many of its messages are parked; None if not known."""
 
     at: datetime
@@ -55,27 +55,27 @@ class RecordedCharts:
     def __init__(self, records: Records) -> None:
         self._records = records
 
-    async def add(self, trigger: str, now: datetime, make: Callable[[], Awaitable[Step]]) -> bool:
+    async def add(self, trigger: str, now: datetime, make: Callable[[], Awaitable[ChartStep]]) -> bool:
         """Add the step of this minute, unless it is there; ``make`` is called only if it is missing.
 
         ``now`` is the store's time. If two consumers add the same step, one of them is refused.
         """
         hour = _number(now, timedelta(hours=1))
-        (held,) = await self._records.get(trigger, CHARTS, [_key(hour)])
-        steps = [] if held is None else _read(trigger, [held])
+        (stored,) = await self._records.get(trigger, CHARTS, [_key(hour)])
+        steps = [] if stored is None else _read(trigger, [stored])
         if steps and _number(steps[-1].at, STEP) >= _number(now, STEP):
             return False
         value = _written([*steps, await make()])
-        version = 1 if held is None else held.version + 1
+        version = 1 if stored is None else stored.version + 1
         changes: list[Change] = [Put(CHARTS, Record(_key(hour), value, version), Expects.FOLLOWS, KEPT)]
-        if held is None:
+        if stored is None:
             changes.append(Delete(CHARTS, _key(0), _key(hour - HOURS - 1)))
         return is_done(changes, await self._records.apply(trigger, changes))
 
-    async def steps(self, trigger: str, *, hours: int = HOURS) -> Sequence[Step]:
+    async def steps(self, trigger: str, *, hours: int = HOURS) -> Sequence[ChartStep]:
         """Return the steps of the last hours that have any, the oldest first."""
-        held = await self._records.page(trigger, CHARTS, limit=hours + 1)
-        return _read(trigger, held[::-1])
+        stored = await self._records.page(trigger, CHARTS, limit=hours + 1)
+        return _read(trigger, stored[::-1])
 
 
 def charts_of(store: HistoryStore) -> RecordedCharts | None:
@@ -92,26 +92,26 @@ def _key(hour: int) -> bytes:
     return hour.to_bytes(8)
 
 
-def _written(steps: Sequence[Step]) -> bytes:
+def _written(steps: Sequence[ChartStep]) -> bytes:
     """Return steps as JSON: the names once, then for each step its time, what is parked, and its counts."""
     rows = [
-        [milliseconds_of(one.at), one.parked, *(getattr(one.counts, name) for name in COUNTED)]
-        for one in steps
+        [milliseconds_of(step.at), step.parked, *(getattr(step.counts, name) for name in COUNTED)]
+        for step in steps
     ]
     return json.dumps({"names": COUNTED, "steps": rows}, separators=(",", ":")).encode()
 
 
-def _read(trigger: str, held: Sequence[Record]) -> list[Step]:
+def _read(trigger: str, records: Sequence[Record]) -> list[ChartStep]:
     """Read the steps of some records; skip spoilt records."""
-    named = ((f"of the trigger {trigger} ({record.value[:60]!r})", record.value) for record in held)
+    named = ((f"of the trigger {trigger} ({record.value[:60]!r})", record.value) for record in records)
     return list(chain.from_iterable(readable("the chart", named, _steps)))
 
 
-def _steps(value: bytes) -> list[Step]:
+def _steps(value: bytes) -> list[ChartStep]:
     document: Any = json.loads(value)
     names = [name if name in Counts.model_fields else None for name in document["names"]]
     return [
-        Step(
+        ChartStep(
             instant(at),
             Counts(**{name: int(count) for name, count in zip(names, counts, strict=True) if name}),
             parked,

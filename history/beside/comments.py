@@ -101,15 +101,15 @@ class RecordedComments:
         """Return the last comments on a message, the oldest of them first."""
         page = await self._records.log(trigger, COMMENTS, about=digest(parked_id), limit=MOST)
         named = ((f"of the trigger {trigger} ({line.cursor})", line) for line in page.lines)
-        found = {one.id: one for one in readable("the comment", named, _comment)}
-        return [one for one in found.values() if one.parked_id == parked_id][::-1]
+        comments = {comment.id: comment for comment in readable("the comment", named, _comment)}
+        return [comment for comment in comments.values() if comment.parked_id == parked_id][::-1]
 
     async def assigned(self, trigger: str, parked_ids: Sequence[str]) -> Mapping[str, str]:
         """Return to whom messages are assigned, by their ids, in one call."""
-        held = await self._records.get(trigger, ASSIGNED, [digest(one) for one in parked_ids])
+        stored = await self._records.get(trigger, ASSIGNED, [digest(id_) for id_ in parked_ids])
         return {
             id_: record.value.decode("utf-8", "replace")
-            for id_, record in zip(parked_ids, held, strict=True)
+            for id_, record in zip(parked_ids, stored, strict=True)
             if record is not None and record.value
         }
 

@@ -100,9 +100,10 @@ class RecordedControl:
     async def beat(self, token: str, reports: Sequence[Report]) -> Heard:
         """Store reports, and return the commands of their triggers, in one call."""
         changes: list[Change] = [
-            Put(REPORTS, Record(report_key(one.trigger, token), _json(one))) for one in reports
+            Put(REPORTS, Record(report_key(report.trigger, token), _json(report))) for report in reports
         ]
-        changes += [Get(COMMANDS, _command_key(one.trigger, lasts)) for one in reports for lasts in _EACH]
+        triggers = [report.trigger for report in reports]
+        changes += [Get(COMMANDS, _command_key(name, lasts)) for name in triggers for lasts in _EACH]
         answers = await self._records.apply(NO_TRIGGER, changes, each=True)
         written = [record.at for record in answers[: len(reports)] if record is not None]
         commands = [record for record in answers[len(reports) :] if record is not None]
@@ -135,8 +136,8 @@ class RecordedControl:
             now=now,
             beats=[beat for beat in beats if now - beat.beat_at <= silence and _is_running(beat.report)],
             orders=orders,
-            statistics={name: one.counts for name, one in sums.items() if one.counts.some()},
-            reported=frozenset(name for name, one in sums.items() if one.consumed),
+            statistics={name: counted.counts for name, counted in sums.items() if counted.counts.some()},
+            reported=frozenset(name for name, counted in sums.items() if counted.consumed),
         )
 
     async def clear(self, *, trigger: str | None = None) -> None:
@@ -146,8 +147,8 @@ class RecordedControl:
             beats = _beats(reports)
             said = _sums([], beats)
             cleared = [
-                one.with_counts(Counts() - (said[name].counts if name in said else Counts()))
-                for name, one in _sums(former.values(), beats).items()
+                counted.with_counts(Counts() - (said[name].counts if name in said else Counts()))
+                for name, counted in _sums(former.values(), beats).items()
                 if trigger in {None, name}
             ]
             if await self._make([*_replacing(former, cleared)]):
@@ -182,15 +183,15 @@ def _others(doing: str) -> HistoryUnavailableError:
 
 def _replacing(former: Mapping[bytes, Record], sums: Iterable[Former]) -> Iterable[Put]:
     """Yield the changes that replace these counts of former consumers, if nobody else has replaced them."""
-    for one in sums:
-        key = digest(one.trigger)
-        yield _next(FORMER, key, former.get(key), _json(one))
+    for counts in sums:
+        key = digest(counts.trigger)
+        yield _next(FORMER, key, former.get(key), _json(counts))
 
 
-def _next(kind: Kind, key: bytes, held: Record | None, value: bytes) -> Put:
+def _next(kind: Kind, key: bytes, stored: Record | None, value: bytes) -> Put:
     """Return the change that replaces this record only; it also replaces a spoilt record."""
-    version = 0 if held is None else held.version
-    expects = Expects.ANY if held is not None and not version else Expects.FOLLOWS
+    version = 0 if stored is None else stored.version
+    expects = Expects.ANY if stored is not None and not version else Expects.FOLLOWS
     return Put(kind, Record(key, value, version + 1), expects)
 
 
@@ -216,7 +217,7 @@ def _beat(record: Record) -> Beat:
 
 
 def _orders(records: Iterable[Record]) -> Sequence[Order]:
-    return list(readable("a command", _named(records), lambda one: Order.model_validate_json(one.value)))
+    return list(readable("a command", _named(records), lambda read: Order.model_validate_json(read.value)))
 
 
 def _is_running(report: Report) -> bool:
@@ -225,8 +226,8 @@ def _is_running(report: Report) -> bool:
 
 def _sums(former: Iterable[Record], beats: Iterable[Beat]) -> dict[str, Former]:
     """Add up the counts of each trigger."""
-    known = readable("the counts", _named(former), lambda one: Former.model_validate_json(one.value))
-    sums = {one.trigger: one for one in known}
+    counted = readable("the counts", _named(former), lambda record: Former.model_validate_json(record.value))
+    sums = {counts.trigger: counts for counts in counted}
     for beat in beats:
         name = beat.report.trigger
         sums[name] = sums.get(name, Former(trigger=name, consumed=False)).with_report(beat.report)

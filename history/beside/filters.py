@@ -23,7 +23,7 @@ FILTERS = Kind("filter", listed=True)
 LONGEST_NAME, LONGEST_VALUE, MOST = 60, 500, 200
 
 
-class SavedFilter(BaseModel):
+class StoredFilter(BaseModel):
     """A filter that somebody has saved under a name. ``at`` is None before it is stored."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -56,13 +56,13 @@ class RecordedFilters:
     def __init__(self, records: Records) -> None:
         self._records = records
 
-    async def save(self, saved: SavedFilter) -> None:
+    async def save(self, saved: StoredFilter) -> None:
         """Save a filter; it replaces the filter of the same name.
 
         Raises:
             ConfigurationError: there are too many.
         """
-        names = {one.name for one in await self.read()}
+        names = {filter_.name for filter_ in await self.read()}
         if saved.name not in names and len(names) >= MOST:
             raise ConfigurationError("name", f"{MOST} filters are saved already", "remove one of them")
         record = Record(digest(saved.name), saved.model_dump_json().encode())
@@ -72,11 +72,11 @@ class RecordedFilters:
         """Remove the filter of a name, if there is one."""
         await self._records.apply(NO_TRIGGER, [Delete(FILTERS, digest(name))])
 
-    async def read(self) -> Sequence[SavedFilter]:
+    async def read(self) -> Sequence[StoredFilter]:
         """Return all filters, by their names."""
-        held = await all_records(self._records, NO_TRIGGER, FILTERS)
-        named = ((f"({record.value[:60]!r})", record) for record in held)
-        return sorted(readable("a saved filter", named, _filter), key=lambda one: one.name.casefold())
+        stored = await all_records(self._records, NO_TRIGGER, FILTERS)
+        named = ((f"({record.value[:60]!r})", record) for record in stored)
+        return sorted(readable("a saved filter", named, _filter), key=lambda filter_: filter_.name.casefold())
 
 
 def name_of(text: str | None) -> str:
@@ -102,5 +102,5 @@ def filters_of(store: HistoryStore) -> RecordedFilters:
     return RecordedFilters(needed_records(store, "filters"))
 
 
-def _filter(record: Record) -> SavedFilter:
-    return SavedFilter.model_validate_json(record.value).model_copy(update={"at": record.at})
+def _filter(record: Record) -> StoredFilter:
+    return StoredFilter.model_validate_json(record.value).model_copy(update={"at": record.at})

@@ -25,7 +25,7 @@ class RecordedFingerprints:
         for key, (_, fingerprint) in zip(keys, bodies, strict=True):
             firsts.setdefault(key, Record(key, fingerprint))
         puts = [Put(FINGERPRINTS, record, Expects.FOLLOWS, time_to_live) for record in firsts.values()]
-        for held in await self._records.apply(trigger, puts, each=True):
-            if held is not None:
-                firsts[held.key] = held
+        for stored in await self._records.apply(trigger, puts, each=True):
+            if stored is not None:
+                firsts[stored.key] = stored
         return [firsts[key].value for key in keys]

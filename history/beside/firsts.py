@@ -21,5 +21,5 @@ class RecordedFirsts:
         """Return whether this message is the first of its activation."""
         mine = digest(uuid)
         record = Record(digest(activation), mine + uuid4().bytes)
-        (held,) = await self._records.apply(trigger, [Put(FIRSTS, record, Expects.FOLLOWS, time_out)])
-        return held is not None and held.value.startswith(mine)
+        (stored,) = await self._records.apply(trigger, [Put(FIRSTS, record, Expects.FOLLOWS, time_out)])
+        return stored is not None and stored.value.startswith(mine)

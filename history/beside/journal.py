@@ -32,14 +32,14 @@ class RecordedJournal:
     async def read(self, trigger: str, uuid: str | None = None, *, limit: int = 100) -> list[JournalLine]:
         """Return the last lines, for one uuid or all; the log is read from its end."""
         about, cursor = None if uuid is None else digest(uuid), None
-        found: list[JournalLine] = []
+        lines: list[JournalLine] = []
         while True:
             page = await self._records.log(trigger, self._log, about=about, cursor=cursor, limit=limit)
             named = ((f"of the trigger {trigger} ({line.cursor})", line) for line in page.lines)
-            found = told_once([*found, *readable("the journal's line", named, _line)])
+            lines = told_once([*lines, *readable("the journal's line", named, _line)])
             cursor = page.cursor
-            if cursor is None or len(found) >= limit:
-                return found[:limit][::-1]
+            if cursor is None or len(lines) >= limit:
+                return lines[:limit][::-1]
 
 
 def _line(line: LogLine) -> JournalLine:

@@ -84,22 +84,23 @@ class RecordedParking:
 
     async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
         """Return the parked message with this beginning of an id, if only one has it."""
-        beginning, found = parked_id.encode(errors="replace"), list[Parked]()
+        beginning, messages = parked_id.encode(errors="replace"), list[Parked]()
         for name in await self._names(trigger):
             whole = await self._read(name, [beginning])
             if not whole:
                 labels = await self._records.page(name, LABELS, prefix=beginning, limit=2)
                 whole = await self._read(name, [label.key for label in labels])
-            found += whole
-        return found[0] if len(found) == 1 else None
+            messages += whole
+        return messages[0] if len(messages) == 1 else None
 
     async def list(self, *, trigger: str | None = None, limit: int = 1000) -> Sequence[Parked]:
         """Return parked messages, oldest first: it walks through the labels, and reads these messages."""
         oldest = oldest_first(await all_labels(self, trigger, limit=LABELS_READ))[:limit]
-        found: list[Parked] = []
+        messages: list[Parked] = []
         for name in dict.fromkeys(label.trigger_name for label in oldest):
-            found += await self._read(name, [_key(label) for label in oldest if label.trigger_name == name])
-        return sorted(found, key=lambda message: (message.parked_at, message.id))
+            keys = [_key(label) for label in oldest if label.trigger_name == name]
+            messages += await self._read(name, keys)
+        return sorted(messages, key=lambda message: (message.parked_at, message.id))
 
     async def labels(
         self, *, trigger: str | None = None, cursor: str | None = None, limit: int = 200
@@ -123,8 +124,8 @@ class RecordedParking:
         for name in await self._names(trigger):
             keys = await all_records(self._records, name, UUIDS, prefix=digest(wanted)[:_DIGEST])
             if ids := [record.key[_DIGEST:] for record in keys]:
-                held = await self._records.get(name, LABELS, ids)
-                labels += await self._labels(name, [record for record in held if record is not None])
+                stored = await self._records.get(name, LABELS, ids)
+                labels += await self._labels(name, [record for record in stored if record is not None])
         return oldest_first(label for label in labels if label.uuid == wanted)
 
     async def remove(self, parked: Parked | ParkedLabel) -> bool:
@@ -169,18 +170,18 @@ class RecordedParking:
         """Return records, the newest first; a decision that was recorded twice is returned once."""
         page = await self._records.log(trigger, DECISIONS, cursor=cursor, limit=limit)
         named = ((f"{line.cursor} about {trigger}", line) for line in page.lines)
-        records = {one.token: one for one in readable("decision", named, partial(_record, trigger))}
+        records = {record.token: record for record in readable("decision", named, partial(_record, trigger))}
         return DecisionPage(list(records.values()), page.cursor)
 
     async def _names(self, trigger: str | None) -> Sequence[str]:
         return sorted(await self._triggers()) if trigger is None else [trigger]
 
     async def _read(self, trigger: str, ids: Sequence[bytes]) -> Sequence[Parked]:
-        found: list[Parked] = []
+        messages: list[Parked] = []
         for start in range(0, len(ids), READ):
-            held = await self._records.get(trigger, MESSAGES, ids[start : start + READ])
-            found += [await self._parked(trigger, record) for record in held if record is not None]
-        return found
+            stored = await self._records.get(trigger, MESSAGES, ids[start : start + READ])
+            messages += [await self._parked(trigger, record) for record in stored if record is not None]
+        return messages
 
     async def _parked(self, trigger: str, record: Record) -> Parked:
         parked = read_document(

@@ -46,8 +46,8 @@ class RecordedProgress:
 
     async def read(self, trigger: str, query: str, batch: int) -> BatchRecord | None:
         """Return the record of a batch."""
-        (held,) = await self._records.get(trigger, BATCHES, [batch_key(query, batch)])
-        return None if held is None else BatchRecord.model_validate_json(held.value)
+        (stored,) = await self._records.get(trigger, BATCHES, [batch_key(query, batch)])
+        return None if stored is None else BatchRecord.model_validate_json(stored.value)
 
     async def write(self, trigger: str, record: BatchRecord) -> bool:
         """Store a record that follows the stored one; see :class:`~history.store.progress.Progress`."""
@@ -61,8 +61,8 @@ class RecordedProgress:
     async def latest(self, trigger: str) -> Sequence[BatchRecord]:
         """Return for each query the record that changed last."""
         keys = [record.value for record in await all_records(self._records, trigger, QUERIES)]
-        held = await self._records.get(trigger, BATCHES, keys)
-        return sorted(_read(trigger, filter(None, held)), key=lambda record: record.query)
+        stored = await self._records.get(trigger, BATCHES, keys)
+        return sorted(_read(trigger, filter(None, stored)), key=lambda record: record.query)
 
     async def purge_records(self, trigger: str, before: datetime) -> int:
         """Forget some records that have not changed since."""

@@ -26,7 +26,7 @@ class RecordedResults:
 
     async def get(self, trigger: str, uuid: str) -> KeptResult | None:
         """Return the stored result."""
-        (held,) = await self._records.get(trigger, RESULTS, [digest(uuid)])
-        if held is None:
+        (stored,) = await self._records.get(trigger, RESULTS, [digest(uuid)])
+        if stored is None:
             return None
-        return opened_result(trigger, uuid, KeptResult(held.version, held.value), self._cipher)
+        return opened_result(trigger, uuid, KeptResult(stored.version, stored.value), self._cipher)

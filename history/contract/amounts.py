@@ -18,8 +18,10 @@ class AmountContract:
 
     async def test_many_words_counts_and_orders_are_seen_swept_and_cleared(self, store: HistoryStore) -> None:
         control, names = store.control, [f"trigger {n}" for n in range(MANY)]
-        words = [Report(consumer="c", trigger=name, counts=Counts(new=n)) for n, name in enumerate(names, 1)]
-        await control.beat("token-1", words)
+        reports = [
+            Report(consumer="c", trigger=name, counts=Counts(new=n)) for n, name in enumerate(names, 1)
+        ]
+        await control.beat("token-1", reports)
 
         overview = await control.overview()
         assert sorted(beat.report.trigger for beat in overview.beats) == sorted(names)

@@ -174,11 +174,11 @@ class ControlContract:
         await store.control.order(Verb.ENABLE, [TRIGGER])
         await store.control.order(Verb.HOLD, [TRIGGER], reason="it failed for good")
 
-        held = (await another.control.overview()).held(TRIGGER)
+        hold = (await another.control.overview()).held(TRIGGER)
         await another.control.order(ends, [TRIGGER])
 
-        assert held is not None
-        assert held.reason == "it failed for good"
+        assert hold is not None
+        assert hold.reason == "it failed for good"
         assert (await store.control.overview()).held(TRIGGER) is None
 
     async def test_numbers_grow_with_every_order(self, store: HistoryStore, another: HistoryStore) -> None:
@@ -194,9 +194,9 @@ class ControlContract:
         self, store: HistoryStore, *, blocking: bool
     ) -> None:
         first = await store.control.order(Verb.SUSPEND, [TRIGGER])
-        given = [store.control.order(Verb.SUSPEND, [f"trigger-{n}"]) for n in range(20)]
+        orders = [store.control.order(Verb.SUSPEND, [f"trigger-{n}"]) for n in range(20)]
 
-        numbers = await together(given, blocking=blocking)
+        numbers = await together(orders, blocking=blocking)
 
         assert len({first, *numbers}) == 21
 
@@ -216,8 +216,8 @@ class ControlContract:
         assert await statistics(store) == Counts(new=110, microseconds=20 * 10**12)
 
     async def test_a_beat_that_arrives_twice_is_counted_once(self, store: HistoryStore) -> None:
-        for words in ([counted(new=2)], [counted(new=2)], [counted(new=5, failed=1)]) * 2:
-            await store.control.beat("token-1", words)
+        for reports in ([counted(new=2)], [counted(new=2)], [counted(new=5, failed=1)]) * 2:
+            await store.control.beat("token-1", reports)
 
         # The second round begins with the first report again, as if it had been overtaken on its way.
         await store.control.beat("token-1", [counted(new=5, failed=1)])
@@ -233,11 +233,11 @@ class ControlContract:
         assert await statistics(store) == Counts(duplicate=4)
 
     async def test_statistics_begin_again_at_zero(self, store: HistoryStore) -> None:
-        words = [counted(new=3), report(trigger="another", counts=Counts(new=1))]
-        await store.control.beat("token-1", words)
+        reports = [counted(new=3), report(trigger="another", counts=Counts(new=1))]
+        await store.control.beat("token-1", reports)
 
         await store.control.clear(trigger=TRIGGER)
-        await store.control.beat("token-1", [counted(new=5), words[1]])
+        await store.control.beat("token-1", [counted(new=5), reports[1]])
 
         assert await statistics(store) == Counts(new=2)
         assert await statistics(store, "another") == Counts(new=1)
@@ -292,14 +292,16 @@ class ControlContract:
         assert await statistics(store) == Counts(new=4)
 
     async def test_orders_states_and_statistics_of_odd_triggers(self, store: HistoryStore) -> None:
-        words = [report(f"worker {name}", name, counts=Counts(new=n)) for n, name in enumerate(ODD_NAMES, 1)]
+        reports = [
+            report(f"worker {name}", name, counts=Counts(new=n)) for n, name in enumerate(ODD_NAMES, 1)
+        ]
         await store.control.order(Verb.SUSPEND, ODD_NAMES)
 
-        heard = await store.control.beat("token-1", words)
+        heard = await store.control.beat("token-1", reports)
 
         overview = await store.control.overview()
         assert sorted(order.trigger for order in heard.orders) == sorted(ODD_NAMES)
-        assert sorted((beat.report for beat in overview.beats), key=str) == sorted(words, key=str)
+        assert sorted((beat.report for beat in overview.beats), key=str) == sorted(reports, key=str)
         assert overview.triggers() == sorted(ODD_NAMES)
         for n, name in enumerate(ODD_NAMES, 1):
             assert await statistics(store, name) == Counts(new=n)

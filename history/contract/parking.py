@@ -243,7 +243,7 @@ class ParkingContract:
         for copied in (*copies, *copies):
             await store.parking.park([copied])
 
-        twice = [one.model_copy(update={"copies": 2}) for one in copies]
+        twice = [copied.model_copy(update={"copies": 2}) for copied in copies]
         assert list(await store.parking.list(trigger=TRIGGER)) == twice
 
     async def test_nobody_can_change_a_message_that_was_parked(self, store: HistoryStore) -> None:

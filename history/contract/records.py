@@ -72,8 +72,8 @@ class RecordContract:
 
         assert await records_in(store).apply(TRIGGER, [Put(of, record)]) == [record]
 
-        held = await records_in(another).get(TRIGGER, of, [_KEY, _OTHER_KEY])
-        assert held == [record, None]
+        stored = await records_in(another).get(TRIGGER, of, [_KEY, _OTHER_KEY])
+        assert stored == [record, None]
         assert await records_in(another).get(f"{TRIGGER}-2", of, [_KEY]) == [None]
         assert await records_in(another).get(TRIGGER, Kind("third", listed=of.listed), [_KEY]) == [None]
 
@@ -93,13 +93,13 @@ class RecordContract:
             (_NOT_NEWER, 10, False),
             (_ANY, 1, True),
         ]
-        held = None
+        stored = None
         for number, (expects, version, taken) in enumerate(steps):
             put = Put(of, Record(_KEY, b"%d" % number, version), expects)
-            held = put.record if taken else held
+            stored = put.record if taken else stored
 
-            assert await records.apply(TRIGGER, [put]) == [held], number
-            assert await records.get(TRIGGER, of, [_KEY]) == [held], number
+            assert await records.apply(TRIGGER, [put]) == [stored], number
+            assert await records.get(TRIGGER, of, [_KEY]) == [stored], number
 
     @each_kind
     async def test_what_is_sent_twice_is_done_twice(self, store: HistoryStore, of: Kind) -> None:
@@ -129,8 +129,8 @@ class RecordContract:
 
         assert not is_done(changes, answers)
         assert answers[2] == old
-        held = await records_in(another).get(TRIGGER, of, [b"a", b"gone", b"free", b"any"])
-        assert held == [old, gone, None, None]
+        stored = await records_in(another).get(TRIGGER, of, [b"a", b"gone", b"free", b"any"])
+        assert stored == [old, gone, None, None]
         assert (await records_in(another).log(TRIGGER, LINES)).lines == []
 
     @each_kind
@@ -144,8 +144,8 @@ class RecordContract:
 
         assert is_done(changes, await records_in(store).apply(TRIGGER, changes))
 
-        held = await records_in(another).get(TRIGGER, of, [b"gone", *(record.key for record in new)])
-        assert held == [None, *new]
+        stored = await records_in(another).get(TRIGGER, of, [b"gone", *(record.key for record in new)])
+        assert stored == [None, *new]
         assert [_text(line) for line in (await records_in(another).log(TRIGGER, LINES)).lines] == ["one"]
 
     @each_kind
@@ -154,9 +154,9 @@ class RecordContract:
         mine, others = Record(b"7", b"mine"), [Record(b"%d" % number, b"new") for number in range(1200)]
         await records.apply(TRIGGER, [Put(of, mine)])
 
-        held = await records.apply(TRIGGER, [Put(of, one, _FOLLOWS) for one in others], each=True)
+        stored = await records.apply(TRIGGER, [Put(of, record, _FOLLOWS) for record in others], each=True)
 
-        assert held == [mine if record.key == b"7" else record for record in others]
+        assert stored == [mine if record.key == b"7" else record for record in others]
         assert await records.get(TRIGGER, of, [b"6", b"7"]) == [others[6], mine]
         assert await records.apply(TRIGGER, [], each=True) == []
         assert await records.apply(TRIGGER, []) == []
@@ -196,7 +196,7 @@ class RecordContract:
         (listed,) = await records_in(another).page(TRIGGER, _LISTED)
         (looked,) = await records.apply(TRIGGER, [Get(_LISTED, _KEY)])
         assert before <= first.at < second.at <= await clock_of(records)
-        assert [one.at for one in (read, listed, looked) if one is not None] == [second.at] * 3
+        assert [record.at for record in (read, listed, looked) if record is not None] == [second.at] * 3
 
     @each_kind
     async def test_of_clients_that_put_at_once_one_is_first(
@@ -212,9 +212,9 @@ class RecordContract:
             blocking=blocking,
         )
 
-        (held,) = await records_in(store).get(TRIGGER, of, [_KEY])
-        assert held in mine
-        assert answers == [[held]] * 8
+        (stored,) = await records_in(store).get(TRIGGER, of, [_KEY])
+        assert stored in mine
+        assert answers == [[stored]] * 8
 
     async def test_a_record_goes_when_its_time_to_live_is_over(self, store: HistoryStore) -> None:
         records, other = records_in(store), Record(_KEY, b"other")
@@ -232,8 +232,8 @@ class RecordContract:
         lives = dict(zip(names, [(SHORT * 2, _DAY), (_DAY, SHORT), (None, SHORT), (SHORT * 2,)], strict=True))
         for turn in range(2):
             for name, lasting in lives.items():
-                for one in lasting[turn : turn + 1]:
-                    await records.apply(TRIGGER, [Put(_ALONE, Record(name, b"first"), _FOLLOWS, one)])
+                for life in lasting[turn : turn + 1]:
+                    await records.apply(TRIGGER, [Put(_ALONE, Record(name, b"first"), _FOLLOWS, life)])
 
         async def ended() -> bool:
             return await records.get(TRIGGER, _ALONE, [b"ended"]) == [None]
@@ -288,9 +288,9 @@ class RecordContract:
         records, log = records_in(store), Log("old")
         await records.apply(TRIGGER, [Put(_LISTED, Record(_KEY, b"x")), a_line("x", log=log)])
 
-        for kind in (_LISTED, log):
-            assert await records.forget(TRIGGER, kind, _DAY) == 0
-            assert await records.forget(f"{TRIGGER}-2", kind, -_DAY) == 0
+        for aged in (_LISTED, log):
+            assert await records.forget(TRIGGER, aged, _DAY) == 0
+            assert await records.forget(f"{TRIGGER}-2", aged, -_DAY) == 0
         assert await records.page(TRIGGER, _LISTED) == [Record(_KEY, b"x")]
         assert await records.forget(TRIGGER, _LISTED, -_DAY) == 1
 
@@ -323,15 +323,15 @@ class RecordContract:
         self, store: HistoryStore, another: HistoryStore
     ) -> None:
         records = records_in(store)
-        for kind in OF_ENTRIES:
-            for uuid in (f"both {kind.name}", f"alone {kind.name}", f"other {kind.name}"):
-                await records.apply(TRIGGER, [Put(kind, Record(digest(uuid), b"x"), time_to_live=_DAY)])
-            await claim_one(store, f"both {kind.name}", "worker-1")
+        for of_entry in OF_ENTRIES:
+            for uuid in (f"both {of_entry.name}", f"alone {of_entry.name}", f"other {of_entry.name}"):
+                await records.apply(TRIGGER, [Put(of_entry, Record(digest(uuid), b"x"), time_to_live=_DAY)])
+            await claim_one(store, f"both {of_entry.name}", "worker-1")
 
-            for uuid in (f"both {kind.name}", f"alone {kind.name}"):
+            for uuid in (f"both {of_entry.name}", f"alone {of_entry.name}"):
                 assert await another.forget(TRIGGER, uuid)
                 assert not await another.forget(TRIGGER, uuid)
-                assert await records.get(TRIGGER, kind, [digest(uuid)]) == [None]
+                assert await records.get(TRIGGER, of_entry, [digest(uuid)]) == [None]
 
-            key = digest(f"other {kind.name}")
-            assert await records.get(TRIGGER, kind, [key]) == [Record(key, b"x")]
+            key = digest(f"other {of_entry.name}")
+            assert await records.get(TRIGGER, of_entry, [key]) == [Record(key, b"x")]

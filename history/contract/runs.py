@@ -57,9 +57,9 @@ class Play:
         mine = await self.store.claim(self.trigger, uuids, owner, lease)
         pure = await self.oracle.claim(self.trigger, uuids, owner, lease)
         for uuid, own, expected in zip(uuids, mine, pure, strict=True):
-            known = expected.fence in dict(self.fences)
+            repeated = expected.fence in dict(self.fences)
             self._same_claim(own, expected)
-            if isinstance(owner, str) and own.found is None and not known:
+            if isinstance(owner, str) and own.found is None and not repeated:
                 self._greatest(uuid, own.fence)
 
     async def _take_over(self, uuid: Uuid, owner: str, lease: timedelta | None, index: int) -> None:
@@ -68,9 +68,9 @@ class Play:
         pure = await self.oracle.take_over(self.trigger, uuid, owner, lease, pure_fence)
         assert (own is None) == (pure is None)
         if own is not None and pure is not None:
-            known = pure.fence in dict(self.fences)
+            repeated = pure.fence in dict(self.fences)
             self._same_claim(own, pure)
-            if not known:
+            if not repeated:
                 self._greatest(uuid, own.fence)
 
     async def _settle(self, wishes: Sequence[tuple[Uuid, int, EntryOutcome | None]]) -> None:
@@ -118,12 +118,12 @@ class Play:
         self._same_fence(own.fence, pure.fence)
 
     def _same_fence(self, own: Fence, pure: Fence) -> None:
-        known = dict(self.fences)
-        if pure not in known:
-            assert own not in known.values(), "each claim has a fence of its own"
+        own_by_pure = dict(self.fences)
+        if pure not in own_by_pure:
+            assert own not in own_by_pure.values(), "each claim has a fence of its own"
             self.fences.append((pure, own))
         else:
-            assert own == known[pure]
+            assert own == own_by_pure[pure]
 
     def _greatest(self, uuid: Uuid, fence: Fence) -> None:
         # Not for batches: all entries of a batch have its number, which may be older than the last claim.

@@ -108,9 +108,9 @@ class StepContract:
         await records.apply(TRIGGER, [Delete(of, b"other")])
         await records.apply(TRIGGER, [Put(of, Record(b"other", b"3"), Expects.COUNTED)])
 
-        held = await records_in(another).get(TRIGGER, of, [_KEY, b"other"])
+        stored = await records_in(another).get(TRIGGER, of, [_KEY, b"other"])
 
-        assert held == [Record(_KEY, b"2", 3), Record(b"other", b"3")]
+        assert stored == [Record(_KEY, b"2", 3), Record(b"other", b"3")]
 
     @pytest.mark.parametrize("lasting", [False, True])
     async def test_records_of_a_kind_are_counted(self, store: HistoryStore, *, lasting: bool) -> None:

@@ -228,7 +228,7 @@ async def _scanned(store: HistoryStore) -> list[bytes]:
 
 async def _remembered(store: HistoryStore, number: int, lives_for: timedelta) -> dict[str, datetime]:
     """Complete one, fail one, and complete one of a batch; return when each may be forgotten."""
-    good, bad, batched = (f"{kind} {number}" for kind in ("completed", "failed", "of a batch"))
+    good, bad, batched = (f"{ending} {number}" for ending in ("completed", "failed", "of a batch"))
     batch = BatchOwner(f"query-1/{number}")
     claims = await store.claim(TRIGGER, [good, bad], "worker-1", time_to_live=lives_for)
     await store.claim(TRIGGER, [batched], batch, time_to_live=lives_for)

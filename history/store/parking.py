@@ -158,11 +158,11 @@ def parked_id(trigger: str, message: Message, *, delivery: str = "") -> str:
     and properties with names like those of providers. The JMSMessageID does not count beside a uuid,
     because a publisher that sends a document twice gives each its own. ``delivery`` separates equal messages.
     """
-    kind, body = body_as_json(message.body)
-    if kind == "json":
+    form, body = body_as_json(message.body)
+    if form == "json":
         body = canonical_json(message.body if (received := message.received) is None else received).decode()
     own = {name: value for name, value in message.properties.items() if not name.startswith(_PROVIDERS_OWN)}
-    identifying = [trigger, message.uuid, delivery, kind, body, own]
+    identifying = [trigger, message.uuid, delivery, form, body, own]
     # ASCII, because a JSON text may hold lone surrogates; sorted, because JSON objects have no order.
     return blake2b(json.dumps(identifying, sort_keys=True).encode("ascii"), digest_size=12).hexdigest()
 

@@ -248,11 +248,11 @@ async def all_records(
     records: Records, trigger: str, kind: Kind, *, prefix: bytes = b"", limit: int = 500
 ) -> Sequence[Record]:
     """Return all records of a ``listed`` kind, greatest key first, in pages of ``limit``."""
-    found = list(page := await records.page(trigger, kind, prefix=prefix, limit=limit))
+    every = list(page := await records.page(trigger, kind, prefix=prefix, limit=limit))
     while len(page) == limit:
         before = page[-1].key
-        found += (page := await records.page(trigger, kind, prefix=prefix, before=before, limit=limit))
-    return found
+        every += (page := await records.page(trigger, kind, prefix=prefix, before=before, limit=limit))
+    return every
 
 
 def is_refused(change: Change, answer: Record | None) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe  # pyright: ignore[reportMissingTypeStubs]
 from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
-from history.beside.charts import Step, charts_of
+from history.beside.charts import ChartStep, charts_of
 from history.bridge import drive
 from history.store import Counts, HistoryStore, Report, TriggerState
 from history.store.journal import JournalLine, journal_of
@@ -178,7 +178,7 @@ def add_steps(store: HistoryStore) -> None:
     new = failed = 0
     for ago in range(90, -1, -1):
         new, failed = new + 2400 + ago % 7 * 60, failed + (600 if 20 < ago < 28 else 2)
-        step = Step(
+        step = ChartStep(
             now - timedelta(minutes=ago),
             Counts(
                 new=new, duplicate=new // 30, failed=failed, runs=new, microseconds=new * (31_000 - ago * 9)
@@ -186,7 +186,7 @@ def add_steps(store: HistoryStore) -> None:
             12 + ago // 9,
         )
 
-        async def make(step: Step = step) -> Step:
+        async def make(step: ChartStep = step) -> ChartStep:
             return step
 
         if not 40 < ago < 47:

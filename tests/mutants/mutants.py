@@ -262,7 +262,7 @@ MUTANTS = (
     ),
     Mutant(
         _CONTROL,
-        "Expects.ANY if held is not None and not version else Expects.FOLLOWS",
+        "Expects.ANY if stored is not None and not version else Expects.FOLLOWS",
         "Expects.ANY",
         f"{_OVERTAKEN}::test_a_sweep_brings_no_counts_back_that_were_cleared_before_its_step",
     ),
@@ -513,8 +513,8 @@ MUTANTS = (
     ),
     Mutant(
         "triggers/providers/kafka/connection.py",
-        "driver.TopicPartition(self._topic, number, one.position.next_offset)",
-        "driver.TopicPartition(self._topic, number, one.position.next_offset + 1)",
+        "driver.TopicPartition(self._topic, number, partition.position.next_offset)",
+        "driver.TopicPartition(self._topic, number, partition.position.next_offset + 1)",
         (
             "tests/integration/providers/kafka/test_kafka_offsets.py::"
             "TestWhereItBegins::test_it_begins_at_the_row_whatever_kafka_has[mock-blocking-sqlite-0]"

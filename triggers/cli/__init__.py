@@ -22,7 +22,7 @@ from history.support.rendering import first_line
 from triggers.cli.commands import Commands
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.logs import log_to_stderr
-from triggers.cli.shared.output import State, UserExitError
+from triggers.cli.shared.output import CliState, UserExitError
 
 app = typer.Typer(
     name="doubtless",
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     _survive_strange_encodings(sys.stdout, sys.stderr)
     log_to_stderr()
-    state = State()
+    state = CliState()
     code = 0
     try:
         code = app(arguments, standalone_mode=False, prog_name="doubtless", obj=state) or 0
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-def _report(error: Exception, state: State) -> int:
+def _report(error: Exception, state: CliState) -> int:
     """Print what went wrong, in one line, and return the exit code."""
     if state.verbose:
         for line in "".join(traceback.format_exception(error)).splitlines():
@@ -102,7 +102,7 @@ def _report(error: Exception, state: State) -> int:
             return _report_others(error, state)
 
 
-def _report_others(error: Exception, state: State) -> int:
+def _report_others(error: Exception, state: CliState) -> int:
     format_message = getattr(error, "format_message", None)
     if format_message is not None:  # typer's own error, for wrong usage
         context, problem = getattr(error, "ctx", None), str(format_message()).rstrip(".")

@@ -10,7 +10,7 @@ from history.store.control import Counts, Verb
 from history.store.security import SecurityEvent
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.options import HISTORY_OPTION, TRIGGER_OPTION, opened
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 from triggers.configuration.nearest import listed
 from triggers.events.hearing import wildcard
 from triggers.operations.journals import known_triggers, refuse_unknown, refuse_unknown_trigger
@@ -109,7 +109,7 @@ def status(
 
     The exit code is 1 if nothing is known.
     """
-    state = State.of(context)
+    state = CliState.of(context)
     with opened(history) as store:
         overview = drive(store.control.overview())
         names = known_triggers(store, overview)
@@ -147,7 +147,7 @@ def statistics(
         if clear:
             drive(store.control.clear(trigger=trigger))
     rows = [_counted(name, counted[name]) for name in sorted(counted) if trigger in {None, name}]
-    State.of(context).show("statistics", _STATISTICS, rows, none="nothing was counted")
+    CliState.of(context).show("statistics", _STATISTICS, rows, none="nothing was counted")
     if not rows:
         raise typer.Exit(1)
 
@@ -161,7 +161,7 @@ def _give_order(
     reason: str | None = None,
 ) -> None:
     """Send a command, wait for the consumers, and show which of them have obeyed."""
-    state = State.of(context)
+    state = CliState.of(context)
     with opened(history) as store:
         overview = drive(store.control.overview())
         known_names = known_triggers(store, overview)
@@ -172,7 +172,7 @@ def _give_order(
             for name in names:
                 refuse_unknown("TRIGGER", "trigger", name, known_names)
             names = [name for name in names if name in known_names]
-        held = [name for name in names if verb is Verb.RESUME and overview.held(name)]
+        on_hold = [name for name in names if verb is Verb.RESUME and overview.held(name)]
         records = [command_record(SecurityEvent(verb.value), trigger=name) for name in names]
         with recorded(store, records):
             rows = order_and_wait(store.control, verb, names, reason, wait) if names else []
@@ -181,11 +181,11 @@ def _give_order(
     for name in idle if rows else []:
         state.note(f"no consumer runs {name}")
     # A command for consumers that start later has an effect without a consumer.
-    if not names or not all(row["obeyed"] for row in rows) or (set(idle) - set(held) and not verb.lasts):
+    if not names or not all(row["obeyed"] for row in rows) or (set(idle) - set(on_hold) and not verb.lasts):
         raise typer.Exit(1)
 
 
-def _note_unknown(state: State, names: Sequence[str], known_names: Sequence[str]) -> None:
+def _note_unknown(state: CliState, names: Sequence[str], known_names: Sequence[str]) -> None:
     for name in names:
         if name not in known_names:
             state.note(f"the history knows no trigger {name}, only: {listed(known_names)}")

@@ -14,7 +14,7 @@ import typer
 from triggers.cli.shared.arguments import refuse_unreadable
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 from triggers.demo.ground import Ground, GroundName
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def demo(
         import_module(_DASHBOARD)  # report a missing extra before the work, not after it
     from triggers.demo.job import DemoJob  # noqa: PLC0415  (no other command needs it)
 
-    state = State.of(context)
+    state = CliState.of(context)
     with tempfile.TemporaryDirectory(prefix="doubtless-demo-") as name:
         folder = Path(name)
         file = orders or _write(folder / "orders.jsonl", count)
@@ -79,7 +79,7 @@ def demo(
 
 
 @contextmanager
-def _ground(name: GroundName, folder: Path, state: State) -> Generator[Ground]:
+def _ground(name: GroundName, folder: Path, state: CliState) -> Generator[Ground]:
     if name is GroundName.SQLITE:
         ground = Ground.sqlite(folder)
         state.say(f"messages, history and bookings are in one file, {ground.bookings.name}")
@@ -92,7 +92,7 @@ def _ground(name: GroundName, folder: Path, state: State) -> Generator[Ground]:
         yield Ground.redis(folder, server.url)
 
 
-def _serve_dashboard(state: State, ground: Ground) -> None:
+def _serve_dashboard(state: CliState, ground: Ground) -> None:
     """Let people look at the demo's messages, and decide about them, until Ctrl-C."""
     serving: Any = import_module(_DASHBOARD)
     os.environ["BOOKINGS"] = str(ground.bookings)  # where the dashboard's runs book
@@ -108,7 +108,7 @@ def _write(file: Path, count: int) -> Path:
     return file
 
 
-def _end_with_pipeline(state: State, history: str, orders: Path, folder: Path) -> "PipelineSummary | None":
+def _end_with_pipeline(state: CliState, history: str, orders: Path, folder: Path) -> "PipelineSummary | None":
     """Send the same file to a pipeline of Spark and show its result; None without Spark, which is printed."""
     from triggers.demo.pipeline import run_pipeline, why_left_out  # noqa: PLC0415  (as above)
 
@@ -131,7 +131,7 @@ def _end_with_pipeline(state: State, history: str, orders: Path, folder: Path) -
     return summary
 
 
-def _print_orders(state: State, summary: "Summary") -> None:
+def _print_orders(state: CliState, summary: "Summary") -> None:
     messages = {
         "sent (lines of the file)": summary.sent,
         "booked once": summary.booked_once,
@@ -145,12 +145,12 @@ def _print_orders(state: State, summary: "Summary") -> None:
 
 
 def _print(
-    state: State, title: str, counted: str, counts: Mapping[str, int], mistakes: Sequence[str], verdict: str
+    cli: CliState, title: str, counted: str, counts: Mapping[str, int], mistakes: Sequence[str], verdict: str
 ) -> None:
     """Show a table of counts, and its mistakes; the verdict if there are none."""
     rows: list[dict[str, Any]] = [{"what": what, counted: count} for what, count in counts.items()]
-    state.show(title, ["what", counted], rows)
+    cli.show(title, ["what", counted], rows)
     for mistake in mistakes:
-        state.say(f"wrong: {mistake}", style="bold red")
+        cli.say(f"wrong: {mistake}", style="bold red")
     if not mistakes:
-        state.say(verdict)
+        cli.say(verdict)

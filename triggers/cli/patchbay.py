@@ -23,7 +23,7 @@ from triggers.cli.shared.options import (
     METRICS_OPTION,
     PROCESSES_OPTION,
 )
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 from triggers.cli.shared.sinks import SINKS_OPTION, listening
 from triggers.consumer.supervisor import supervise
 from triggers.operations.looking import named
@@ -75,7 +75,7 @@ def run(
 
     A second SIGTERM or SIGINT ends them immediately.
     """
-    state = State.of(context)
+    state = CliState.of(context)
     consumer = log_as_consumer(name, log_format, verdicts=log_verdicts)
     _look_here()
     _refuse_unreadable(files)
@@ -98,7 +98,7 @@ def check(context: typer.Context, files: list[Path] = _FILES, history: str | Non
 
     If parts of an XML file are not taken over, they are listed at the end, with file and line.
     """
-    state = State.of(context)
+    state = CliState.of(context)
     _look_here()
     _refuse_unreadable(files)
     file, notes = read_with_notes(*files)
@@ -147,7 +147,7 @@ def convert(
     ),
 ) -> None:
     """Write XML of ATG's Patch Bay as TOML. Standard error lists the parts that cannot be taken over."""
-    state = State.of(context)
+    state = CliState.of(context)
     raw, notes = converted([file], places(provider), argument="FILE")
     toml = to_toml(raw)
     if state.as_json:
@@ -214,7 +214,7 @@ def _name_and_url(option: str) -> tuple[str, str]:
     return provider_of(name), url
 
 
-def _history(state: State, option: str | None, file: PatchBayFile) -> str | None:
+def _history(state: CliState, option: str | None, file: PatchBayFile) -> str | None:
     """Return the history to use: the option's, else the wiring's, else the configured one."""
     if option:
         with named("--history", HISTORY_URLS):

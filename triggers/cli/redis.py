@@ -11,7 +11,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from triggers.cli.shared.general_options import CommandGroup
 from triggers.cli.shared.options import YES_OPTION, confirm, connected
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 
 if TYPE_CHECKING:
     from triggers.providers.redis_streams import RedisStreams
@@ -43,7 +43,7 @@ def subscriptions(
     """List the subscriptions of a stream. For a forgotten one, the stream keeps all later messages."""
     with _opened(provider) as streams:
         listed = drive(streams.subscriptions(destination))
-    state = State.of(context)
+    state = CliState.of(context)
     rows = [asdict(subscription) for subscription in listed]
     shown = [row | {"unread": f"at least {row['unread']}"} if row["is_more"] else row for row in rows]
     state.show("subscriptions", _COLUMNS, rows if state.as_json else shown)
@@ -63,7 +63,7 @@ def unsubscribe(
 
     The messages that it has not read, or not acknowledged, are not delivered to it any more.
     """
-    state = State.of(context)
+    state = CliState.of(context)
     with _opened(provider) as streams:
         matching = [
             listed for listed in drive(streams.subscriptions(destination)) if listed.name == subscription

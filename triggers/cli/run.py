@@ -25,7 +25,7 @@ from triggers.cli.shared.options import (
     PROCESSES_OPTION,
     PROVIDER_OPTION,
 )
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 from triggers.cli.shared.sinks import SINKS_OPTION, listening
 from triggers.consumer.core import AsyncConsumer, Consumer
 from triggers.consumer.options import AnyTrigger
@@ -81,7 +81,7 @@ def run(
     If no provider is named, messages and history are in the file doubtless.sqlite3 in this folder. "doubtless
     send" uses the same file.
     """
-    state = State.of(context)
+    state = CliState.of(context)
     consumer = log_as_consumer(name, log_format, verdicts=log_verdicts)
     # First, so that a module that is not there leaves no file behind; of several processes, each does it.
     triggers = [] if processes > 1 else collect(module, only, configuration=configuration_of(state))
@@ -108,7 +108,7 @@ def run(
 
 
 def report(
-    state: State,
+    state: CliState,
     title: str,
     ran: Ran,
     *,
@@ -192,7 +192,7 @@ def _parked_at(trigger: AnyTrigger, history: str | None) -> str | None:
 
 
 def _consume(
-    state: State,
+    state: CliState,
     triggers: Sequence[AnyTrigger],
     provider: str,
     until_idle: float | None,

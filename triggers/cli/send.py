@@ -19,7 +19,7 @@ from triggers.cli.shared.arguments import reading
 from triggers.cli.shared.embedded import provider_or_file
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.options import PROVIDER_OPTION, connected
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 from triggers.producer.lines import MessageLine, read_lines, refuse_problems, rewindable
 from triggers.producer.producer import Producer
 from triggers.producer.settings import DEFAULT_QUEUE_LIMIT
@@ -91,7 +91,7 @@ def send(
     """
     if not destination:
         raise ConfigurationError("DESTINATION", "is empty", "name the queue, topic or stream")
-    state = State.of(context)
+    state = CliState.of(context)
     report = _Report(destination)
     options = _options(priority, time_to_live, delay)
     with (
@@ -156,7 +156,7 @@ def _chunks(lines: Iterable[MessageLine]) -> Iterator[list[MessageLine]]:
         yield chunk
 
 
-def _tell(state: State, report: _Report) -> None:
+def _tell(state: CliState, report: _Report) -> None:
     if state.as_json:
         state.document(
             {

@@ -14,7 +14,7 @@ from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import HISTORY_OPTION, TRIGGER_OPTION, opened, opened_local
-from triggers.cli.shared.output import State, moment
+from triggers.cli.shared.output import CliState, moment
 from triggers.detection.sentences import explain, without_verdict
 from triggers.detection.table import Policy
 from triggers.operations.decisions import decider
@@ -46,7 +46,7 @@ def why(
     The verdict is for a trigger with default settings, unless you give --module, --transacted or --resolver.
     The command does not call the resolver, so it does not know the resolver's answer.
     """
-    state = State.of(context)
+    state = CliState.of(context)
     _refuse_long(uuid)
     usual = Judging(Policy(transacted=transacted), resolver)
     configuration = configuration_of(state)
@@ -91,7 +91,7 @@ def _refuse_long(uuid: str) -> None:
         raise ConfigurationError("UUID", f"is {len(uuid):,} characters long", f"give at most {LONGEST:,}")
 
 
-def _lines_of(state: State, journals: Journals, trigger: str, uuid: str) -> Sequence[JournalLine]:
+def _lines_of(state: CliState, journals: Journals, trigger: str, uuid: str) -> Sequence[JournalLine]:
     """Return the lines about a uuid in the journal of a trigger; note its place if it is not the history."""
     lines, problem = journals.read_or_say(trigger, uuid)
     journal_place = journals.place_of(trigger)
@@ -102,7 +102,7 @@ def _lines_of(state: State, journals: Journals, trigger: str, uuid: str) -> Sequ
     return lines
 
 
-def _print(state: State, row: dict[str, Any]) -> None:
+def _print(state: CliState, row: dict[str, Any]) -> None:
     state.say(f"{row['trigger']}: {row['uuid']}", style="bold")
     entry = row["entry"]
     if not row["known"]:

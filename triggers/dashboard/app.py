@@ -26,7 +26,7 @@ try:
     from starlette.routing import BaseRoute, Mount, Route
     from starlette.staticfiles import StaticFiles
 
-    from triggers.dashboard.access.gate import Gate
+    from triggers.dashboard.access.gate import AccessGate
     from triggers.dashboard.access.records import denial_of, end_of
     from triggers.dashboard.api.routes import OPERATIONS
     from triggers.dashboard.pages import (
@@ -130,7 +130,7 @@ def create_app(
     def refused(connection: HTTPConnection) -> None:
         recorder.count(denial_of(connection, "the host name is not allowed"))
 
-    gate = Gate(access, Sessions(access.idle, access.longest, ended=ended), recorder)
+    gate = AccessGate(access, Sessions(access.idle, access.longest, ended=ended), recorder)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
@@ -148,16 +148,16 @@ def create_app(
     return app
 
 
-def _routes(gate: Gate, operations: Operations, live: Live) -> list[BaseRoute]:
+def _routes(gate: AccessGate, operations: Operations, live: Live) -> list[BaseRoute]:
     entrance = SignIn(gate, operations.recorder)
-    known = [
+    handlers = [
         *((path, "GET", page, role) for path, (page, role) in SHOWN.items()),
         *((path, "POST", page, role) for path, (page, role) in DONE.items()),
-        *((one.path, one.method, one.page, one.role) for one in OPERATIONS),
+        *((operation.path, operation.method, operation.page, operation.role) for operation in OPERATIONS),
     ]
     pages = [
         Route(path, endpoint(page, gate=gate, operations=operations, role=role), methods=[method])
-        for path, method, page, role in known
+        for path, method, page, role in handlers
     ]
     return [
         *pages,

@@ -19,7 +19,7 @@ from triggers.cli.shared.embedded import FILE, URL, history_or_file
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import HISTORY_OPTION, opened
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 from triggers.configuration import Configuration
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.access.roles import Role
@@ -103,7 +103,7 @@ def dashboard(
     Only this machine can reach it, unless you give --host. Without --tokens or a proxy, it creates a token
     for an administrator, and prints an address that signs you in with this token.
     """
-    state = State.of(context)
+    state = CliState.of(context)
     proxy = _proxy(proxy_user_header, proxy_role_header, proxy_role, proxy_address or [])
     drawn = None if tokens is not None or proxy is not None else _draw(host)
     access = Access(
@@ -117,9 +117,9 @@ def dashboard(
     )
     configuration = configuration_of(state)
     triggers = [
-        one
+        trigger
         for module in modules or ()
-        for one in collect(
+        for trigger in collect(
             module, configuration=configuration, guards=True, tasks=True, complete=len(modules or ()) == 1
         )
     ]
@@ -131,7 +131,9 @@ def dashboard(
         _serve(history_url, access, triggers, urls, listening, say, configuration)
 
 
-def serve_until_stopped(state: State, history: str, triggers: list[AnyTrigger], providers: list[str]) -> None:
+def serve_until_stopped(
+    state: CliState, history: str, triggers: list[AnyTrigger], providers: list[str]
+) -> None:
     """Serve it to the user who started this process, over a history and providers, at a free port."""
     drawn = _draw(HOST)
     with _listen(HOST, 0) as listening, suppress(typer.Exit):
@@ -156,10 +158,10 @@ def _proxy(
         )
     if role_header is None and not addresses:
         return None
-    given = "--proxy-address" if role_header is None else "--proxy-role-header"
+    option = "--proxy-address" if role_header is None else "--proxy-role-header"
     raise ConfigurationError(
         "--proxy-user-header",
-        f"is missing, and {given} does nothing without it",
+        f"is missing, and {option} does nothing without it",
         "say in which header the proxy names who has signed in, or leave the other out",
     )
 
@@ -185,7 +187,7 @@ def _listen(host: str, port: int) -> socket.socket:
         raise ConfigurationError(setting, f"{host}, {port}: {error.strerror}", "choose another") from error
 
 
-def _say(state: State, listening: socket.socket, drawn: Token | None) -> None:
+def _say(state: CliState, listening: socket.socket, drawn: Token | None) -> None:
     host, port = listening.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
     signing_in = f"{address}sign-in#{drawn.secret}" if drawn is not None else address
@@ -195,13 +197,13 @@ def _say(state: State, listening: socket.socket, drawn: Token | None) -> None:
         state.say(f"the dashboard is at {signing_in}")
 
 
-def _providers(given: list[str] | str | None, history: str | None) -> list[str]:
+def _providers(named: list[str] | str | None, history: str | None) -> list[str]:
     """Return the URLs of the named providers; a configuration has them in one text.
 
     Raises:
         ConfigurationError: a provider lives only in another process, or its file is missing.
     """
-    urls = given.split() if isinstance(given, str) else [*(given or ())]
+    urls = named.split() if isinstance(named, str) else [*(named or ())]
     if not urls and history is None and FILE.exists():
         urls = [URL]
     for url in urls:

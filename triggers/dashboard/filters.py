@@ -18,7 +18,7 @@ _DURATION: TypeAdapter[timedelta] = TypeAdapter(Duration)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class ParkedFilter:
     """Filters of parked messages.
 
     ``text`` occurs in the uuid or the id; in the reason or the error only if ``sees_texts``, because a search
@@ -41,22 +41,22 @@ class Filter:
         Raises:
             ConfigurationError: an age is not a time.
         """
-        given = {name: value for name in NAMES if (value := (ask(name) or "").strip())}
+        texts = {name: value for name in NAMES if (value := (ask(name) or "").strip())}
         return cls(
-            text=given["text"].casefold() if "text" in given else None,
-            error=given["error"].casefold() if "error" in given else None,
-            older=_age("older", given.get("older")),
-            newer=_age("newer", given.get("newer")),
+            text=texts["text"].casefold() if "text" in texts else None,
+            error=texts["error"].casefold() if "error" in texts else None,
+            older=_age("older", texts.get("older")),
+            newer=_age("newer", texts.get("newer")),
             sees_texts=sees_texts,
-            given=given,
+            given=texts,
         )
 
     def narrowed(self, groups: Iterable[Group]) -> list[Group]:
         """Return the groups with only the messages that match, the largest first."""
         if not self.given:
             return list(groups)
-        found = [one for group in groups if (one := self.narrow(group)) is not None]
-        return sorted(found, key=lambda group: (-group.count, group.key))
+        matching = [smaller for group in groups if (smaller := self.narrow(group)) is not None]
+        return sorted(matching, key=lambda group: (-group.count, group.key))
 
     def narrow(self, group: Group) -> Group | None:
         """Return a group with only the messages that match; None if none does.

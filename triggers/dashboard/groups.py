@@ -29,7 +29,7 @@ _QUOTED = re.compile(r"""(?<!\w)(?:'[^']*'|"[^"]*"|`[^`]*`)(?!\w)""")
 _DIGIT = re.compile(r"\d")
 
 
-class Cause(NamedTuple):
+class ParkedCause(NamedTuple):
     """Why messages are parked: a row of the decision table, None if none is named; and a reason.
 
     The reason is without the parts that differ from message to message.
@@ -40,12 +40,12 @@ class Cause(NamedTuple):
 
 
 @lru_cache(maxsize=1_000)
-def cause_of(reason: str) -> Cause:
+def cause_of(reason: str) -> ParkedCause:
     """Return why a message is parked, without its numbers, uuids, tokens and quoted values."""
-    found = _ROW.search(reason)
-    row, text = (None, reason) if found is None else (int(found[1]), reason[: found.start()])
-    words = (_plain(word) for word in _QUOTED.sub("…", text).split())
-    return Cause(row, " ".join(words))
+    prefix = _ROW.search(reason)
+    row, text = (None, reason) if prefix is None else (int(prefix[1]), reason[: prefix.start()])
+    parts = (_plain(word) for word in _QUOTED.sub("…", text).split())
+    return ParkedCause(row, " ".join(parts))
 
 
 def _plain(word: str) -> str:
@@ -97,19 +97,19 @@ class Lines(Sequence[Line]):
         """Return the lines of these ids, or all, that were parked until then."""
         return Lines(
             [
-                one
-                for one in self._kept
-                if (ids is None or one[1] in ids) and (until is None or one[0] <= until)
+                line
+                for line in self._kept
+                if (ids is None or line[1] in ids) and (until is None or line[0] <= until)
             ]
         )
 
     def matching(self, lets_through: Callable[[Line], bool]) -> "Lines":
         """Return the lines that a filter lets through."""
-        return Lines([one for one in self._kept if lets_through(Line._make(one))])
+        return Lines([line for line in self._kept if lets_through(Line._make(line))])
 
     def others(self, ids: Collection[str]) -> "Lines":
         """Return the lines without these ids."""
-        return Lines([one for one in self._kept if one[1] not in ids])
+        return Lines([line for line in self._kept if line[1] not in ids])
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +190,11 @@ class Host:
 
 def hosts_of(groups: Iterable[Group]) -> list[Host]:
     """Put groups by host together, the host with the most messages first."""
-    found: dict[str, list[Group]] = {}
+    by_host: dict[str, list[Group]] = {}
     for group in groups:
         if group.host is not None:
-            found.setdefault(group.host, []).append(group)
-    return sorted((Host(*one) for one in found.items()), key=lambda host: (-host.count, host.name))
+            by_host.setdefault(group.host, []).append(group)
+    return sorted((Host(*host) for host in by_host.items()), key=lambda host: (-host.count, host.name))
 
 
 _LAST = datetime.max.replace(tzinfo=UTC)
@@ -306,7 +306,7 @@ class Counting:
         )
 
     def _groups(self, facts: _Facts, texts: _Texts) -> Iterator[Group]:
-        trigger, kind, row, error_class, place = facts
+        trigger, kind, row, error_class, where = facts
         for text, heap in texts.heaps.items():
             if texts.common is None:
                 reasons = {reason for *_, reason, _ in heap.lines.values()}
@@ -315,7 +315,7 @@ class Counting:
                 beginning = "".join(f"{part}; " for part in texts.common)
                 reason = _in_row(f"{beginning}…", row)
             key = (*facts, text if texts.common is None else None)
-            yield self._group(key, (trigger, kind), reason, heap, error_class=error_class, error_place=place)
+            yield self._group(key, (trigger, kind), reason, heap, error_class=error_class, error_place=where)
 
     def _group(
         self,
@@ -363,5 +363,5 @@ def _line(label: ParkedLabel) -> _Kept:
 
 
 def _key(facts: tuple[object, ...]) -> str:
-    words = [None if fact is None else str(fact) for fact in facts]
-    return blake2b(repr(words).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    texts = [None if fact is None else str(fact) for fact in facts]
+    return blake2b(repr(texts).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -70,7 +70,7 @@ class Operations:
         The configuration says where the journals of other triggers are. ``recorder`` writes the security log;
         by default to the history and the log.
         """
-        here = [one.name for one in triggers if one.history_source in (CONSUMERS_DEFAULT, history)]
+        here = [each.name for each in triggers if each.history_source in (CONSUMERS_DEFAULT, history)]
         pulse = Pulse(store, names=here, others=_others(history, triggers), background=background)
         surveyor = Surveys(pulse, background=background)
         by_name = {trigger.name: trigger for trigger in triggers}
@@ -103,17 +103,17 @@ class Operations:
 
     def forecast(self, trigger: str) -> Forecast | None:
         """Return the forecast of a trigger's entries; None if its settings or its rate are not known."""
-        known, rates = self.triggers.get(trigger), self.pulse.rates(trigger)
-        if known is None or rates is None:
+        loaded, rates = self.triggers.get(trigger), self.pulse.rates(trigger)
+        if loaded is None or rates is None:
             return None
-        entries = rates["new"] * known.settings.history_time_to_live.total_seconds()
+        entries = rates["new"] * loaded.settings.history_time_to_live.total_seconds()
         cost = self._cost_of(trigger)
         return Forecast(round(entries), None if cost is None else round(bytes_of(cost, entries, None)))
 
     def _cost_of(self, trigger: str) -> StoreCost | None:
         address = self.pulse.source_of(trigger).address
-        kind = address.partition(":")[0].split()[0]  # "redis cluster" is a Redis
-        return next((cost for cost in STORES if cost.name == kind), None)
+        scheme = address.partition(":")[0].split()[0]  # "redis cluster" is a Redis
+        return next((cost for cost in STORES if cost.name == scheme), None)
 
     def close(self) -> None:
         """Finish the present step; nothing reads the history afterwards."""
@@ -129,8 +129,8 @@ class Operations:
 def _others(history: str, triggers: Sequence[AnyTrigger]) -> list[Source]:
     """Return the histories of triggers that are not the dashboard's, by their URLs."""
     named: dict[str, list[str]] = {}
-    for one in triggers:
-        given = one.history_source
-        if isinstance(given, str) and given != history:
-            named.setdefault(given, []).append(one.name)
+    for trigger in triggers:
+        source = trigger.history_source
+        if isinstance(source, str) and source != history:
+            named.setdefault(source, []).append(trigger.name)
     return [Source(origin(url), partial(open_to_look, "history", url), names) for url, names in named.items()]

@@ -26,7 +26,7 @@ ENDING = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ProviderAnswer:
     """The last answer of one provider.
 
     ``links`` are the rows of SQL Remote's links. ``problem`` is the reason of a missing answer, after which
@@ -58,7 +58,7 @@ class _Desk:
     """One provider, and the thread that asks it now."""
 
     url: str
-    latest: Asked
+    latest: ProviderAnswer
     provider: Provider | None = None
     asking: "Future[None] | None" = None
 
@@ -79,11 +79,11 @@ class Places:
     ) -> None:
         self._triggers, self._background, self._clock = triggers, background, clock
         self._places = places_of(triggers)
-        self._desks = [_Desk(url, Asked(origin(url))) for url in urls]
+        self._desks = [_Desk(url, ProviderAnswer(origin(url))) for url in urls]
         self._lock = Lock()
         self._threads = ThreadPoolExecutor(max(1, len(urls)), thread_name_prefix="places")
 
-    def latest(self) -> Sequence[Asked]:
+    def latest(self) -> Sequence[ProviderAnswer]:
         """Return each provider's last answer, and ask providers again if their answer is old."""
         asking: list[Future[None]] = []
         for desk in self._desks:
@@ -99,20 +99,20 @@ class Places:
 
     def waiting(self) -> Mapping[str, Waiting]:
         """Return how many messages wait for each trigger, as far as that is known."""
-        found: dict[str, Waiting] = {}
-        for backlog in (backlog for one in self.latest() for backlog in one.backlogs):
+        sums: dict[str, Waiting] = {}
+        for backlog in (backlog for answer in self.latest() for backlog in answer.backlogs):
             for name in self.names_of(backlog) if backlog.waiting is not None else ():
-                before = found.get(name, Waiting(0))
+                before = sums.get(name, Waiting(0))
                 count = before.count + (backlog.waiting or 0)
-                found[name] = Waiting(count, before.is_more or backlog.is_more)
-        return found
+                sums[name] = Waiting(count, before.is_more or backlog.is_more)
+        return sums
 
     def names_of(self, backlog: Backlog) -> Sequence[str]:
         """Return the names of the triggers that receive from a place."""
         return [
-            one.name
-            for one in self._triggers
-            if backlog.destination in one.destinations and backlog.subscription in {None, one.name}
+            trigger.name
+            for trigger in self._triggers
+            if backlog.destination in trigger.destinations and backlog.subscription in {None, trigger.name}
         ]
 
     def close(self) -> None:
@@ -135,22 +135,22 @@ class Places:
         try:
             if desk.provider is None:
                 desk.provider = open_provider(desk.url)
-            found = _asked(desk.latest.address, desk.provider, self._places)
+            answer = _asked(desk.latest.address, desk.provider, self._places)
         except Exception as error:  # noqa: BLE001  (any error of a provider is shown, and it is asked again)
             cause = "" if error.__cause__ is None else f": {first_line(error.__cause__)}"
             # What waited when it last answered stays known.
-            found = replace(desk.latest, problem=f"{first_line(error)}{cause}")
+            answer = replace(desk.latest, problem=f"{first_line(error)}{cause}")
         with self._lock:
-            desk.latest, desk.asking = replace(found, at=self._clock()), None
+            desk.latest, desk.asking = replace(answer, at=self._clock()), None
 
 
-def _asked(address: str, provider: Provider, places: Sequence[Place]) -> Asked:
+def _asked(address: str, provider: Provider, places: Sequence[Place]) -> ProviderAnswer:
     from triggers.providers.sqlremote.inspection import status  # noqa: PLC0415  (loads SQLAlchemy)
     from triggers.providers.sqlremote.links import Links  # noqa: PLC0415  (as above)
 
     if isinstance(provider, Links):
-        return Asked(address, links=drive(status(provider)))
+        return ProviderAnswer(address, links=drive(status(provider)))
     telling = capabilities_of(provider).telling_backlog
     if telling is None:
-        return Asked(address, is_silent=True)
-    return Asked(address, drive(telling.backlogs(places)))
+        return ProviderAnswer(address, is_silent=True)
+    return ProviderAnswer(address, drive(telling.backlogs(places)))

@@ -43,7 +43,7 @@ RATES = ("new", "duplicate", "in_doubt", "rejected", "failed", "recovered")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PulseReading:
     """The facts at a moment of the clock.
 
     ``lost`` are the last reports of consumers that went without a goodbye.
@@ -69,7 +69,7 @@ class Source:
     names: list[str] = field(default_factory=list[str])
     store: HistoryStore | None = None
     parked: frozenset[str] = frozenset()
-    reading: Reading | None = None
+    reading: PulseReading | None = None
     problem: str | None = None
     away_since: datetime | None = None
     error: Exception | None = None
@@ -108,16 +108,16 @@ class Pulse:
         self._clock, self._background = clock, background
         self._main = Source(store.control.address, lambda: store, [*names], store)
         self._all = [self._main, *others]
-        self._readings: deque[Reading] = deque(maxlen=REMEMBERED)
+        self._readings: deque[PulseReading] = deque(maxlen=REMEMBERED)
         self._lock = Lock()
         self._threads = ThreadPoolExecutor(len(self._all), thread_name_prefix="pulse")
 
     @property
     def sources(self) -> Sequence[Source]:
         """The histories, the dashboard's first."""
-        return [one for one in self._all if not one.is_twin]
+        return [source for source in self._all if not source.is_twin]
 
-    def read(self) -> Reading:
+    def read(self) -> PulseReading:
         """Return the present facts of the dashboard's history.
 
         Raises:
@@ -133,17 +133,17 @@ class Pulse:
             raise (error or RuntimeError("a history was read without a result")).with_traceback(None)
         return reading
 
-    def look(self) -> Reading | None:
+    def look(self) -> PulseReading | None:
         """Return the last known facts of all histories; None if none has ever answered."""
-        asking = {id(one): self._ask(one) for one in self.sources}
-        patient = [one for one in self.sources if one.problem is None or not self._background]
-        found = [future for one in patient if (future := asking[id(one)]) is not None]
-        wait(found, PATIENCE if self._background else None)
+        asking = {id(source): self._ask(source) for source in self.sources}
+        patient = [source for source in self.sources if source.problem is None or not self._background]
+        futures = [future for source in patient if (future := asking[id(source)]) is not None]
+        wait(futures, PATIENCE if self._background else None)
         with self._lock:
             now = self._clock()
-            for one in self.sources:
-                if one.asking is not None and now - one.asked_at >= PATIENCE:
-                    one.fail(f"it has not answered for {PATIENCE:.0f} s")
+            for source in self.sources:
+                if source.asking is not None and now - source.asked_at >= PATIENCE:
+                    source.fail(f"it has not answered for {PATIENCE:.0f} s")
         self._remember()
         with self._lock:
             return self._readings[-1] if self._readings else None
@@ -155,22 +155,22 @@ class Pulse:
             DoubtlessError: none does.
         """
         self.look()
-        found = [one for one in self.sources if one.problem is None]
-        if not found:
+        sources = [source for source in self.sources if source.problem is None]
+        if not sources:
             raise self._main.error or HistoryUnavailableError("reading what is known now")
-        return found
+        return sources
 
     @property
     def away(self) -> Sequence[Source]:
         """The histories that did not answer when they were last asked."""
-        return [one for one in self.sources if one.problem is not None]
+        return [source for source in self.sources if source.problem is not None]
 
     @property
     def silent(self) -> set[str]:
         """The triggers of histories that are away: what is known of them may be over."""
-        return {name for one in self.away for name in one.triggers}
+        return {name for source in self.away for name in source.triggers}
 
-    def known(self) -> Reading:
+    def known(self) -> PulseReading:
         """Return the last known facts of all histories.
 
         Raises:
@@ -180,9 +180,9 @@ class Pulse:
 
     def source_of(self, trigger: str) -> Source:
         """Return the history of a trigger: what its module says, or else the first that knows its name."""
-        named = (one for one in self.sources if trigger in one.names)
-        known = (one for one in self.sources if trigger in one.triggers)
-        return next(chain(named, known), self._main)
+        named = (source for source in self.sources if trigger in source.names)
+        learned = (source for source in self.sources if trigger in source.triggers)
+        return next(chain(named, learned), self._main)
 
     def store_of(self, trigger: str) -> HistoryStore:
         """Return the store of a trigger.
@@ -209,7 +209,9 @@ class Pulse:
         """Return the recent rates a second, by event; None until they are known."""
         with self._lock:
             readings = list(self._readings)
-        recent = [one for one in readings if readings[-1].at - one.at <= WINDOW] if readings else []
+        recent = (
+            [reading for reading in readings if readings[-1].at - reading.at <= WINDOW] if readings else []
+        )
         if len(recent) < 2:  # noqa: PLR2004  (a rate is between two)
             return None
         return _between(recent[0], recent[-1], trigger)
@@ -224,9 +226,9 @@ class Pulse:
     def close(self) -> None:
         """Close the histories that it opened."""
         self._threads.shutdown(wait=True, cancel_futures=True)
-        for one in self._all[1:]:
-            if one.store is not None:
-                drive(one.store.close())
+        for source in self._all[1:]:
+            if source.store is not None:
+                drive(source.store.close())
 
     def _ask(self, source: Source) -> "Future[None] | None":
         """Have a history read, unless what is known of it is fresh."""
@@ -238,7 +240,7 @@ class Pulse:
             return source.asking
 
     def _read(self, source: Source, now: float) -> None:
-        reading: Reading | None = None
+        reading: PulseReading | None = None
         error: Exception | None = None
         try:
             store = self.opened(source)
@@ -263,19 +265,19 @@ class Pulse:
     def _remember(self) -> None:
         """Keep what is known now, if that is new."""
         with self._lock:
-            known = [one.reading for one in self.sources if one.reading is not None]
-            if not known:
+            readings = [source.reading for source in self.sources if source.reading is not None]
+            if not readings:
                 return
-            newest = max(one.at for one in known)
+            newest = max(reading.at for reading in readings)
             last = self._readings[-1] if self._readings else None
-            if last is not None and newest <= last.at and last.triggers == _names(known):
+            if last is not None and newest <= last.at and last.triggers == _names(readings):
                 return
             if last is not None and newest - last.at > SILENCE:
                 self._readings.clear()
-            self._readings.append(_together(known, newest))
+            self._readings.append(_together(readings, newest))
 
 
-def _reading_of(store: HistoryStore, now: float) -> Reading:
+def _reading_of(store: HistoryStore, now: float) -> PulseReading:
     """Read a history."""
     seen = drive(store.control.overview(silence=LOST_FOR))
     alive = [beat for beat in seen.beats if seen.now - beat.beat_at <= GONE_AFTER]
@@ -288,7 +290,7 @@ def _reading_of(store: HistoryStore, now: float) -> Reading:
     overview = Overview(
         now=seen.now, beats=alive, orders=seen.orders, statistics=seen.statistics, reported=seen.reported
     )
-    return Reading(now, overview, known_triggers(store, overview), lost)
+    return PulseReading(now, overview, known_triggers(store, overview), lost)
 
 
 def _problem(error: Exception) -> str:
@@ -298,36 +300,36 @@ def _problem(error: Exception) -> str:
     return first_line(error)
 
 
-def _names(known: Sequence[Reading]) -> list[str]:
-    return sorted(set(chain.from_iterable(one.triggers for one in known)))
+def _names(readings: Sequence[PulseReading]) -> list[str]:
+    return sorted(set(chain.from_iterable(reading.triggers for reading in readings)))
 
 
-def _together(known: Sequence[Reading], at: float) -> Reading:
+def _together(readings: Sequence[PulseReading], at: float) -> PulseReading:
     """Return the facts of several histories as those of one."""
-    if len(known) == 1:
-        return known[0]
-    overviews = [one.overview for one in known]
+    if len(readings) == 1:
+        return readings[0]
+    overviews = [reading.overview for reading in readings]
     statistics: dict[str, Counts] = {}
-    for name, counts in chain.from_iterable(one.statistics.items() for one in overviews):
+    for name, counts in chain.from_iterable(overview.statistics.items() for overview in overviews):
         statistics[name] = statistics.get(name, Counts()) + counts
     merged = Overview(
-        now=max(one.now for one in overviews),
-        beats=[beat for one in overviews for beat in one.beats],
-        orders=[order for one in overviews for order in one.orders],
+        now=max(overview.now for overview in overviews),
+        beats=[beat for overview in overviews for beat in overview.beats],
+        orders=[order for overview in overviews for order in overview.orders],
         statistics=statistics,
-        reported=frozenset(chain.from_iterable(one.reported for one in overviews)),
+        reported=frozenset(chain.from_iterable(overview.reported for overview in overviews)),
     )
-    return Reading(
+    return PulseReading(
         at,
         merged,
-        _names(known),
-        [beat for one in known for beat in one.lost],
-        max(one.read_at for one in known),
+        _names(readings),
+        [beat for reading in readings for beat in reading.lost],
+        max(reading.read_at for reading in readings),
     )
 
 
-def _between(first: Reading, last: Reading, trigger: str) -> dict[str, float]:
+def _between(first: PulseReading, last: PulseReading, trigger: str) -> dict[str, float]:
     seconds = max(last.at - first.at, 0.001)
-    before, after = (one.overview.statistics.get(trigger, Counts()) for one in (first, last))
+    before, after = (reading.overview.statistics.get(trigger, Counts()) for reading in (first, last))
     # Counts that were cleared meanwhile begin at zero.
     return {name: max(0, getattr(after, name) - getattr(before, name)) / seconds for name in RATES}

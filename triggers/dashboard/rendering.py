@@ -126,8 +126,8 @@ def points(values: Sequence[float], width: int = 120, height: int = 28) -> str:
 
 def url(path: str, **parameters: str | int | None) -> str:
     """Return the address of a page of ours."""
-    given = {name: value for name, value in parameters.items() if value is not None}
-    return f"{path}?{urlencode(given, errors='backslashreplace')}" if given else path
+    present = {name: value for name, value in parameters.items() if value is not None}
+    return f"{path}?{urlencode(present, errors='backslashreplace')}" if present else path
 
 
 def body_of(message: Message) -> Mapping[str, str]:

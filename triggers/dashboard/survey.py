@@ -264,13 +264,13 @@ class Surveys:
 
     def has_counted(self, source: Source) -> bool:
         """Whether a history was ever counted."""
-        return any(one is source and surveyor.has_counted for one, surveyor in self._all)
+        return any(owner is source and surveyor.has_counted for owner, surveyor in self._all)
 
     def take_out(self, labels: Sequence[ParkedLabel]) -> None:
         """Leave messages out that are not parked any more."""
         source_of = cache(self._pulse.source_of)
         for source, surveyor in self._all:
-            mine = [one for one in labels if source_of(one.trigger_name) is source]
+            mine = [label for label in labels if source_of(label.trigger_name) is source]
             if mine:
                 surveyor.take_out(mine)
 
@@ -290,37 +290,38 @@ class Surveys:
                 continue
             source.parked = frozenset(group.trigger for group in survey.groups)
             looked.append((source, survey))
-        found = [one for one in looked if not one[0].is_twin]
-        if not found and error is not None:
+        answered = [pair for pair in looked if not pair[0].is_twin]
+        if not answered and error is not None:
             raise error
-        return _together(found, self._pulse)
+        return _together(answered, self._pulse)
 
 
-def _together(found: Sequence[tuple[Source, Survey]], pulse: Pulse) -> Survey:
+def _together(answered: Sequence[tuple[Source, Survey]], pulse: Pulse) -> Survey:
     """Return surveys of several histories as one; only the history of a trigger counts its messages."""
     source_of = cache(pulse.source_of)
 
     def have(source: Source, trigger: str) -> bool:
         return source_of(trigger) is source
 
-    def in_order(groups: Iterable[Group]) -> Sequence[Group]:
+    def in_order(of_sources: Iterable[tuple[Source, Sequence[Group]]]) -> Sequence[Group]:
+        groups = (group for source, some in of_sources for group in some if have(source, group.trigger))
         return sorted(groups, key=lambda group: (-group.count, group.key))
 
-    sizes = [(source, survey.sizes) for source, survey in found if survey.sizes is not None]
+    sizes = [(source, survey.sizes) for source, survey in answered if survey.sizes is not None]
     return Survey(
-        in_order(one for source, survey in found for one in survey.groups if have(source, one.trigger)),
-        in_order(one for source, survey in found for one in survey.hosts if have(source, one.trigger)),
-        {name: size for source, known in sizes for name, size in known.items() if have(source, name)}
+        in_order((source, survey.groups) for source, survey in answered),
+        in_order((source, survey.hosts) for source, survey in answered),
+        {name: size for source, counted in sizes for name, size in counted.items() if have(source, name)}
         if sizes
         else None,
-        max((one.made_at for _, one in found if one.made_at is not None), default=None),
+        max((survey.made_at for _, survey in answered if survey.made_at is not None), default=None),
         [
             Misplaced(trigger, count, source.address)
-            for source, survey in found
+            for source, survey in answered
             for trigger, count in survey.counts().items()
             if not have(source, trigger)
         ],
-        [source.address for source, survey in found if survey.made_at is None],
+        [source.address for source, survey in answered if survey.made_at is None],
     )
 
 

@@ -18,11 +18,11 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
 from history.store.security import SecurityEvent, SecurityOutcome, SecurityRecord
 from history.support.rendering import reason_of
-from triggers.dashboard.access.gate import COOKIE, Gate, has_csrf, is_by_itself, is_ours
+from triggers.dashboard.access.gate import COOKIE, AccessGate, has_csrf, is_by_itself, is_ours
 from triggers.dashboard.access.records import denial_of, record_of
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.access.sessions import Session
-from triggers.dashboard.filters import Filter
+from triggers.dashboard.filters import ParkedFilter
 from triggers.dashboard.groups import cause_of
 from triggers.dashboard.operations import Operations
 from triggers.dashboard.rendering import render, url
@@ -55,7 +55,7 @@ class Visit:
     request: Request
     operations: Operations
     session: Session
-    gate: Gate
+    gate: AccessGate
     form: Mapping[str, Sequence[str]]
 
     def asked(self, name: str) -> str | None:
@@ -81,13 +81,13 @@ class Visit:
         return name
 
     @property
-    def filters(self) -> Filter:
+    def filters(self) -> ParkedFilter:
         """The filters of parked messages in the form, or else in the address.
 
         Raises:
             ConfigurationError: one of them is invalid.
         """
-        return Filter.read(self.given if self.form else self.asked, sees_texts=self.sees_bodies)
+        return ParkedFilter.read(self.given if self.form else self.asked, sees_texts=self.sees_bodies)
 
     def given(self, name: str) -> str | None:
         """Return a field of the form."""
@@ -167,15 +167,15 @@ class Visit:
 
     def go(self, path: str, **parameters: str | int | None) -> Response:
         """Send the browser, or the program, to another page."""
-        place = f"{API}{path.removeprefix('/')}" if self.by_program else path
-        return RedirectResponse(url(place, **parameters), 303)
+        target = f"{API}{path.removeprefix('/')}" if self.by_program else path
+        return RedirectResponse(url(target, **parameters), 303)
 
 
 Page = Callable[[Visit], Response]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def endpoint(page: Page, *, gate: Gate, operations: Operations, role: Role) -> Endpoint:
+def endpoint(page: Page, *, gate: AccessGate, operations: Operations, role: Role) -> Endpoint:
     """Return Starlette's endpoint for a page; without the role, or with a foreign form, nothing is done.
 
     Below :data:`API` it is for programs: their token is in each request, so no form is foreign.
@@ -258,8 +258,8 @@ async def read_form(request: Request) -> Mapping[str, Sequence[str]]:
     Raises:
         WrongFormError: it is invalid, too large, too slow, or its sender went away.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/x-www-form-urlencoded":
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/x-www-form-urlencoded":
         raise WrongFormError("A form was expected.")
     try:
         async with asyncio.timeout(LONGEST_WAIT):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
-from history.beside.charts import STEP, RecordedCharts, Step, charts_of
+from history.beside.charts import STEP, ChartStep, RecordedCharts, charts_of
 from history.errors import DoubtlessError
 from history.store import HistoryStore
 from history.store.control import Counts, Overview
@@ -65,12 +65,12 @@ class _Steps:
     now: datetime
     overview: Overview | None = None
 
-    async def of(self, trigger: str) -> Step:
+    async def of(self, trigger: str) -> ChartStep:
         """Return the step of a trigger."""
         if self.overview is None:
             self.overview = await self.store.control.overview()
         counts = self.overview.statistics.get(trigger, Counts())
-        return Step(self.now, counts, await self._parked(trigger))
+        return ChartStep(self.now, counts, await self._parked(trigger))
 
     async def _parked(self, trigger: str) -> int | None:
         try:

@@ -65,18 +65,18 @@ def rows_of(trigger: str, newest_first: Iterable[DecisionRecord]) -> Iterator[di
     alternate, so a row is held back until some records contain none of its steps.
     """
     came: dict[str, dict[str, Ended]] = {}
-    held: dict[str, list[DecisionRecord]] = {}
+    steps: dict[str, list[DecisionRecord]] = {}
     last: dict[str, int] = {}
     for number, record in enumerate(newest_first):
         token = record.token.partition("/")[0]
         if record.outcome_of is None:
-            held.setdefault(token, []).append(record)
+            steps.setdefault(token, []).append(record)
             last[token] = number
         endings = came.setdefault(token, {})
         endings |= {id_: ended for ended in record.ended for id_ in ended.ids if id_ not in endings}
-        while held and number - last[head := next(iter(held))] > NEAR:
-            yield _decision_row(trigger, held.pop(head), came.pop(head))
-    for token, records in held.items():
+        while steps and number - last[head := next(iter(steps))] > NEAR:
+            yield _decision_row(trigger, steps.pop(head), came.pop(head))
+    for token, records in steps.items():
         yield _decision_row(trigger, records, came[token])
 
 

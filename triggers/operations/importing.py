@@ -93,25 +93,25 @@ class Import:
         Raises:
             UnavailableError: the provider or a history does not answer: the other letters stay there.
         """
-        imported, held = Imported(), list[Received]()
+        imported, unparked = Imported(), list[Received]()
         idle_since = alive_at = time.monotonic()
         try:
-            while not self._is_over(imported, held) and time.monotonic() - idle_since <= self.until_idle:
+            while not self._is_over(imported, unparked) and time.monotonic() - idle_since <= self.until_idle:
                 received = drive(receiver.receive(self._wanted(imported), LOOK))
-                held += self._take_in(receiver, received, imported)
+                unparked += self._take_in(receiver, received, imported)
                 now = time.monotonic()
                 idle_since = now if received else idle_since
-                if held and now - alive_at > receiver.keep_alive_interval.total_seconds():
+                if unparked and now - alive_at > receiver.keep_alive_interval.total_seconds():
                     drive(receiver.keep_alive())
                     alive_at = now
         finally:
-            if held:
-                drive(receiver.recover(held))
-        imported.left = len(held)
+            if unparked:
+                drive(receiver.recover(unparked))
+        imported.left = len(unparked)
         return imported
 
-    def _is_over(self, imported: Imported, held: Sequence[Received]) -> bool:
-        return len(held) >= MOST_HELD or (self.limit is not None and imported.total >= self.limit)
+    def _is_over(self, imported: Imported, unparked: Sequence[Received]) -> bool:
+        return len(unparked) >= MOST_HELD or (self.limit is not None and imported.total >= self.limit)
 
     def _wanted(self, imported: Imported) -> int:
         return PIECE if self.limit is None else min(PIECE, self.limit - imported.total)

@@ -18,7 +18,7 @@ CAUGHT_UP = 1.0
 
 
 @dataclass(slots=True)
-class Pace:
+class RunPace:
     """Gives out turns, ``rate`` in a second; safe between threads.
 
     Between the first turn and turn ``n`` at least ``(n - 1) / rate`` seconds pass.
@@ -58,7 +58,7 @@ class Pace:
         return False
 
 
-def pace_of(text: str | None) -> Pace | None:
+def pace_of(text: str | None) -> RunPace | None:
     """Return the pace that a person writes, such as "50" or "50/s"; None without a text.
 
     Raises:
@@ -71,4 +71,4 @@ def pace_of(text: str | None) -> Pace | None:
         rate = float(number)
     except ValueError as error:
         raise ConfigurationError("rate", f"{number!r:.30} is not a number", "write 50") from error
-    return Pace(rate)
+    return RunPace(rate)

@@ -70,9 +70,9 @@ def status_rows(trigger: str, overview: Overview) -> Iterator[dict[str, Any]]:
             "counts": named_counts(report.counts),
         }
     if not beats:
-        disabled, held = overview.disabled(trigger), overview.held(trigger)
+        disabled, hold = overview.disabled(trigger), overview.held(trigger)
         idle = NOT_RUNNING if overview.had_consumer(trigger) else NO_CONSUMER
-        closed = disabled or held
+        closed = disabled or hold
         state = TriggerState.SUSPENDED if disabled is None else TriggerState.DISABLED
         yield {
             "trigger": trigger,

@@ -111,9 +111,9 @@ class RedeliveringReceiver:
         if limbo is None or now < self._poll_due:
             return ()
         taken = await limbo.take_all(self.terms.trigger, limit=1)
-        held: list[InLimbo | OddWaiting] = [*taken.waiting, *taken.odd]
-        self._poll_due = now if held else now + POLL_INTERVAL
-        self._held |= {entry.id: entry for entry in held}
+        rows: list[InLimbo | OddWaiting] = [*taken.waiting, *taken.odd]
+        self._poll_due = now if rows else now + POLL_INTERVAL
+        self._held |= {entry.id: entry for entry in rows}
         messages = [Arrival(entry.message, entry) for entry in taken.waiting]
         # A row that is not a message is parked like any unreadable delivery, and removed when it is
         # acknowledged.
@@ -342,8 +342,8 @@ class RedeliveringReceiver:
 
     def _taken(self, arrival: Received) -> "InLimbo | OddWaiting | None":
         """Return the row in limbo that belongs to a delivery; None for one of the provider's."""
-        held = self._held.get(getattr(arrival.handle, "id", -1)) if self._held else None
-        return held if held is arrival.handle else None
+        row = self._held.get(getattr(arrival.handle, "id", -1)) if self._held else None
+        return row if row is arrival.handle else None
 
     def _sorted(self, received: Sequence[Received]) -> tuple[list["InLimbo | OddWaiting"], list[Received]]:
         waiting: list[InLimbo | OddWaiting] = []

@@ -46,7 +46,7 @@ class _Subscription:
         self.due[number] = time.monotonic() + delay.total_seconds()
 
     def backlog(self, destination: str, name: str, later: int) -> Backlog:
-        held = sum(map(len, self.consumers.values()))
+        in_hand = sum(map(len, self.consumers.values()))
         waiting = len(self.log) - self.read + len(self.due)
         places = [*range(self.read, len(self.log)), *self.due, *chain(*self.consumers.values())]
         oldest = min((self.log[position].timestamp or datetime.now(UTC) for position in places), default=None)
@@ -54,7 +54,7 @@ class _Subscription:
             destination=destination,
             subscription=name,
             waiting=waiting,
-            held=held,
+            held=in_hand,
             later=later,
             consumers=len(self.consumers),
             oldest=oldest,

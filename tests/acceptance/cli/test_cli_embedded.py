@@ -8,7 +8,7 @@ import pytest
 from history.errors import ConfigurationError
 from tests.acceptance.in_process import InProcess
 from triggers.cli.shared.embedded import provider_or_file
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 
 NOTE = "no provider is named: messages are in doubtless.sqlite3, in this folder"
 
@@ -106,7 +106,7 @@ def test_a_folder_in_which_no_file_can_be_made_is_an_error_with_the_remedy(
     tmp_path.rmdir()
 
     with pytest.raises(ConfigurationError) as refused:
-        provider_or_file(None, State())
+        provider_or_file(None, CliState())
 
     assert str(refused.value) == (
         "--provider: is missing, and doubtless.sqlite3 cannot be made in this folder (No such file or "

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from history.beside.charts import Step, charts_of
+from history.beside.charts import ChartStep, charts_of
 from history.bridge import drive
 from history.entry import EntryOutcome, Settlement
 from history.message import Message, Uuid
@@ -141,11 +141,11 @@ def draw(store: HistoryStore, trigger: str, now: datetime) -> None:
         parked += 7 if is_bad else int(ago % 240 == 0)
         counts = Counts(new=new, duplicate=new // 40, failed=failed, runs=new, microseconds=spent)
         if not 52 < ago < 56:  # consumers were restarted
-            drive(charts.add(trigger, at, _made(Step(at, counts, parked))))
+            drive(charts.add(trigger, at, _made(ChartStep(at, counts, parked))))
 
 
-def _made(step: Step) -> Callable[[], Coroutine[Any, Any, Step]]:
-    async def make() -> Step:
+def _made(step: ChartStep) -> Callable[[], Coroutine[Any, Any, ChartStep]]:
+    async def make() -> ChartStep:
         return step
 
     return make

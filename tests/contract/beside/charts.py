@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from history.beside.charts import CHARTS, HOURS, RecordedCharts, Step, charts_of
+from history.beside.charts import CHARTS, HOURS, ChartStep, RecordedCharts, charts_of
 from history.contract.common import TRIGGER
 from history.store import Counts, HistoryStore
 from history.store.records import Put, Record, records_of
@@ -20,23 +20,23 @@ def _charts(store: HistoryStore) -> RecordedCharts:
     return charts
 
 
-def _step(minute: float, new: int, parked: int | None = 0) -> Step:
+def _step(minute: float, new: int, parked: int | None = 0) -> ChartStep:
     counts = Counts(new=new, duplicate=1, failed=2, runs=new, microseconds=2**40)
-    return Step(_NOON + timedelta(minutes=minute), counts, parked)
+    return ChartStep(_NOON + timedelta(minutes=minute), counts, parked)
 
 
-def _making(step: Step) -> Callable[[], Awaitable[Step]]:
-    async def make() -> Step:
+def _making(step: ChartStep) -> Callable[[], Awaitable[ChartStep]]:
+    async def make() -> ChartStep:
         return step
 
     return make
 
 
-async def _add(charts: RecordedCharts, step: Step) -> bool:
+async def _add(charts: RecordedCharts, step: ChartStep) -> bool:
     return await charts.add(TRIGGER, step.at, _making(step))
 
 
-async def _never() -> Step:
+async def _never() -> ChartStep:
     raise AssertionError("it was made")
 
 
@@ -72,7 +72,7 @@ class ChartContract:
         mine, yours = _charts(store), _charts(another)
         await _add(mine, _step(0, 1))
 
-        async def make() -> Step:
+        async def make() -> ChartStep:
             assert await _add(yours, _step(1, 5))
             return _step(1, 6)
 

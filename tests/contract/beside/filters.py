@@ -3,7 +3,7 @@
 import pytest
 
 from history.beside import filters
-from history.beside.filters import RecordedFilters, SavedFilter, filters_of
+from history.beside.filters import RecordedFilters, StoredFilter, filters_of
 from history.errors import ConfigurationError
 from history.store import HistoryStore
 
@@ -15,8 +15,8 @@ def _filters(store: HistoryStore) -> RecordedFilters:
         pytest.skip("it keeps no records")
 
 
-def _saved(name: str, **values: str) -> SavedFilter:
-    return SavedFilter.checked(name, values or {"older": "2h"}, by="ana")
+def _saved(name: str, **values: str) -> StoredFilter:
+    return StoredFilter.checked(name, values or {"older": "2h"}, by="ana")
 
 
 class FilterContract:
@@ -71,6 +71,6 @@ class FilterContract:
         self, name: str, values: dict[str, str], option: str
     ) -> None:
         with pytest.raises(ConfigurationError) as refused:
-            SavedFilter.checked(name, values, by="ana")
+            StoredFilter.checked(name, values, by="ana")
 
         assert refused.value.setting == option

@@ -10,7 +10,7 @@ import httpx
 from starlette.applications import Starlette
 
 from tests.fixtures.waiting import PATIENCE, eventually
-from triggers.dashboard.jobs.job import Job
+from triggers.dashboard.jobs.job import DecisionJob
 from triggers.dashboard.operations import Operations
 from triggers.testing.redis_server import RedisServer
 
@@ -60,7 +60,7 @@ class Browser:
         assert found is not None
         return found[1]
 
-    def decide(self, **fields: str | list[str]) -> Job:
+    def decide(self, **fields: str | list[str]) -> DecisionJob:
         """Decide about messages, and wait until that is carried out."""
         answer = self.send("/decide", **fields)
         assert answer.status_code == 303, answer.text

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from history.beside.charts import Step, charts_of
+from history.beside.charts import ChartStep, charts_of
 from history.bridge import drive
 from history.store.control import Counts, Report
 from tests.fixtures.waiting import eventually
@@ -14,7 +14,7 @@ from tests.integration.dashboard.browser import Browser
 from tests.integration.dashboard.conftest import Site
 from triggers.dashboard.charts import reading
 from triggers.dashboard.charts.reading import Charts
-from triggers.dashboard.charts.series import Period, Values
+from triggers.dashboard.charts.series import ChartPeriod, Values
 from triggers.dashboard.operations import Operations
 
 
@@ -24,8 +24,8 @@ def add(site: Site, minutes: Sequence[int], *, per_minute: int = 60, trigger: st
     assert charts is not None
     for minute in minutes:
 
-        async def make(at: datetime = now - timedelta(minutes=minute), ago: int = minute) -> Step:
-            return Step(at, Counts(new=per_minute * (2000 - ago)), 7)
+        async def make(at: datetime = now - timedelta(minutes=minute), ago: int = minute) -> ChartStep:
+            return ChartStep(at, Counts(new=per_minute * (2000 - ago)), 7)
 
         drive(charts.add(trigger, now - timedelta(minutes=minute), make))
     drive(site.store.control.beat(f"token-{trigger}", [Report(consumer="worker-1", trigger=trigger)]))
@@ -84,7 +84,7 @@ def test_later_readings_ask_for_the_last_hours_only_and_lose_nothing(
     assert steps is not None
     original = type(steps).steps
 
-    async def counted(self: object, trigger: str, *, hours: int = 25) -> Sequence[Step]:
+    async def counted(self: object, trigger: str, *, hours: int = 25) -> Sequence[ChartStep]:
         read.append(hours)
         return await original(steps, trigger, hours=hours)
 
@@ -100,5 +100,5 @@ def test_later_readings_ask_for_the_last_hours_only_and_lose_nothing(
     fresh.close()
 
 
-def known(found: Sequence[Values]) -> dict[Period, list[float | None]]:
+def known(found: Sequence[Values]) -> dict[ChartPeriod, list[float | None]]:
     return {one.period: [None if value is None else round(value, 6) for value in one.done] for one in found}

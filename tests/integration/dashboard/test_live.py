@@ -17,7 +17,7 @@ from tests.fixtures.waiting import eventually
 from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import TOKENS, Clock, Site
 from triggers.dashboard import Access, ProxyHeader, Role, create_app
-from triggers.dashboard.access.gate import AGAIN, COOKIE, Gate
+from triggers.dashboard.access.gate import AGAIN, COOKIE, AccessGate
 from triggers.dashboard.access.sessions import Sessions
 from triggers.dashboard.operations import Operations
 from triggers.dashboard.pages import live
@@ -150,9 +150,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "INTERVAL", 0.0)
 
 
-def watching(site: Site, sessions: Sessions) -> tuple[Gate, AsyncIterator[str], list[bool]]:
+def watching(site: Site, sessions: Sessions) -> tuple[AccessGate, AsyncIterator[str], list[bool]]:
     operations: Operations = site.app.state.operations
-    gate = Gate(site.app.state.gate.access, sessions)
+    gate = AccessGate(site.app.state.gate.access, sessions)
     session = gate.sign_in(TOKENS[Role.VIEWER].secret)
     assert session is not None
     ended = [False]
@@ -229,7 +229,7 @@ async def test_a_page_that_connects_again_keeps_no_session(site: Site) -> None:
 
 
 async def test_a_page_that_connects_again_begins_no_session_behind_a_proxy(site: Site) -> None:
-    gate = Gate(
+    gate = AccessGate(
         Access(proxy=ProxyHeader(user_header="x-user")), Sessions(timedelta(hours=1), timedelta(hours=1))
     )
     watched = Live(gate, site.app.state.operations, lambda: True)

@@ -14,7 +14,7 @@ from tests.integration.dashboard.conftest import Site
 from tests.integration.dashboard.test_api import bearer, job_of
 from triggers.dashboard import Role
 from triggers.dashboard.api.document import document_of
-from triggers.dashboard.api.operation import Operation
+from triggers.dashboard.api.operation import ApiOperation
 from triggers.dashboard.api.routes import OPERATIONS
 from triggers.dashboard.visit import API
 
@@ -104,7 +104,7 @@ def test_every_address_for_programs_is_in_the_document(site: Site, client: Clien
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=[one.name for one in OPERATIONS])
-def test_an_operation_needs_a_token_and_its_role(client: Client, operation: Operation) -> None:
+def test_an_operation_needs_a_token_and_its_role(client: Client, operation: ApiOperation) -> None:
     assert client.call(operation.name).status_code == 401
     assert client.call(operation.name, headers={"Authorization": "Bearer wrong"}).status_code == 401
     below = [role for role in Role if role < operation.role]

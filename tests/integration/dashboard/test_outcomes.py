@@ -14,7 +14,7 @@ from triggers import trigger
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard import Access
 from triggers.dashboard.jobs import jobs, slots
-from triggers.dashboard.jobs.job import Job
+from triggers.dashboard.jobs.job import DecisionJob
 from triggers.dashboard.jobs.jobs import Jobs
 from triggers.detection.table import Policy
 from triggers.operations.decisions import decision_rows
@@ -152,7 +152,7 @@ def test_services_that_hang_hold_up_the_runs_of_their_triggers_only(
     site.serve([named(name) for name in (*names, "quick")], Access(tokens=list(TOKENS.values())))
     carried_out: Jobs = site.app.state.operations.jobs
 
-    def decided(kind: DecisionKind, name: str, uuid: str) -> Job:
+    def decided(kind: DecisionKind, name: str, uuid: str) -> DecisionJob:
         label = ParkedLabel.of(site.park(uuid, trigger_name=name))
         return carried_out.start(OperatorDecision(kind=kind, by="ann"), [label])
 

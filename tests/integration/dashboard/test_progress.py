@@ -14,23 +14,23 @@ from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import Site
 from tests.integration.dashboard.test_api import bearer
 from triggers.dashboard import Role
-from triggers.dashboard.jobs.job import Job
+from triggers.dashboard.jobs.job import DecisionJob
 from triggers.operations.decisions import decision_rows
 
 MESSAGES = 100
 
 
-def begin(site: Site, browser: Browser, **more: str) -> Job:
+def begin(site: Site, browser: Browser, **more: str) -> DecisionJob:
     """Begin to run all that is parked; it is not waited for."""
     key = site.group(browser)
     answer = browser.send("/decide", decision="run", key=key, all="yes", reason="the cause is fixed", **more)
     return job_of(site, answer.headers["location"])
 
 
-def job_of(site: Site, location: str) -> Job:
+def job_of(site: Site, location: str) -> DecisionJob:
     (key,) = parse_qs(urlsplit(location).query)["key"]
     found = site.app.state.operations.jobs.find(key)
-    assert isinstance(found, Job)
+    assert isinstance(found, DecisionJob)
     return found
 
 

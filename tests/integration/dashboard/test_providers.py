@@ -16,7 +16,7 @@ from triggers import Message, open_provider, trigger
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard import Access, Role
 from triggers.dashboard.operations import Operations
-from triggers.dashboard.places import Asked, Places, Waiting
+from triggers.dashboard.places import Places, ProviderAnswer, Waiting
 from triggers.providers.backlog import Backlog
 
 #: Nobody listens there.
@@ -99,7 +99,7 @@ def test_other_pages_say_how_many_wait(site: Site, file: str, path: str) -> None
 def test_a_count_that_ended_early_is_shown_as_such(site: Site, path: str) -> None:
     places = cast("Operations", site.app.state.operations).places
     many = Backlog(destination="orders", subscription="book", waiting=10_000, is_more=True)
-    places.latest = lambda: [Asked("redis://server", [many, many], at=1.0)]  # type: ignore[method-assign]
+    places.latest = lambda: [ProviderAnswer("redis://server", [many, many], at=1.0)]  # type: ignore[method-assign]
 
     page = text_of(site.signed_in(Role.VIEWER).page(path))
 

@@ -7,9 +7,9 @@ import psycopg
 import pytest
 
 from history import NotPermittedError, Verb, open_history
-from history.beside.charts import Step, charts_of
+from history.beside.charts import ChartStep, charts_of
 from history.beside.comments import Comment, comments_of
-from history.beside.filters import SavedFilter, filters_of
+from history.beside.filters import StoredFilter, filters_of
 from history.bridge import drive
 from history.redis.connection.client import RedisClient
 from history.redis.connection.permissions import queued
@@ -39,8 +39,8 @@ async def use_charts(store: HistoryStore) -> None:
     charts, now = charts_of(store), datetime.now(UTC)
     assert charts is not None
 
-    async def make() -> Step:
-        return Step(now, Counts(new=1))
+    async def make() -> ChartStep:
+        return ChartStep(now, Counts(new=1))
 
     assert await charts.add("book", now, make)
     assert len(await charts.steps("book")) == 1
@@ -52,7 +52,7 @@ async def use_desk(store: HistoryStore) -> None:
         await comments.add("book", Comment.checked("1", by="ann", text=text, assigned_to=name))
     assert len(await comments.read("book", "1")) == 3
     assert await comments.assigned("book", ["1"]) == {}
-    await filters.save(SavedFilter.checked("old", {"older": "2h"}, by="ann"))
+    await filters.save(StoredFilter.checked("old", {"older": "2h"}, by="ann"))
     assert [one.name for one in await filters.read()] == ["old"]
     await filters.remove("old")
 

@@ -5,7 +5,7 @@ from importlib.resources import files
 import typer
 
 from triggers.cli.shared.general_options import with_general_options
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 
 
 @with_general_options
@@ -15,7 +15,7 @@ def alerts(context: typer.Context) -> None:
     docs/how-to/answer-alerts.md says for each alert what to do.
     """
     text = files("triggers.metrics").joinpath("alerts.yml").read_text(encoding="utf-8")
-    state = State.of(context)
+    state = CliState.of(context)
     if state.as_json:
         state.document({"rules": text})
     else:

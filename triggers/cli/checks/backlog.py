@@ -11,7 +11,7 @@ from triggers.cli.shared.embedded import FILE, provider_to_look_into
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import ONLY_OPTION, PROVIDER_OPTION, connected
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 from triggers.consumer.options import places_of
 from triggers.operations.looking import refuse_absent_file
 from triggers.providers.provider import capabilities_of
@@ -37,7 +37,7 @@ def backlog(
     It takes no message and changes nothing. "-" means that the provider does not report this number. Redis
     Streams and SQL databases also show messages that wait for others.
     """
-    state = State.of(context)
+    state = CliState.of(context)
     places = places_of(collect(module, only, configuration=configuration_of(state), guards=True))
     url = provider_to_look_into(provider, state)
     if not url:

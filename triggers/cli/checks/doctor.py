@@ -12,7 +12,7 @@ from history.errors import ConfigurationError
 from history.opening import HISTORY_URLS, open_history
 from history.store import HistoryStore
 from history.support.references import dereferenced
-from triggers.cli.checks.findings import Away, Finding, Level
+from triggers.cli.checks.findings import Away, CheckFinding, Level
 from triggers.cli.checks.lines import of_line
 from triggers.cli.checks.places import of_journal, of_local_file, of_parking, of_sink
 from triggers.cli.checks.providers import of_provider
@@ -23,7 +23,7 @@ from triggers.cli.shared.embedded import FILE, URL
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import DEFAULT_HISTORY_OPTION, MOST_PROCESSES, ONLY_OPTION, PROVIDER_OPTION
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 from triggers.cli.shared.sinks import SINKS_OPTION
 from triggers.consumer.options import AnyTrigger
 from triggers.operations.guarantees import GUARANTEES, guarantee_of
@@ -50,7 +50,7 @@ def doctor(
     Give it the same arguments as "doubtless run". It consumes and sends nothing. In each history, it claims
     one random uuid and releases it again. The exit code is 1 if there is a problem.
     """
-    state = State.of(context)
+    state = CliState.of(context)
     configuration = configuration_of(state)
     triggers = collect(module, only, configuration=configuration, guards=True)
     history = history or (None if provider else URL)
@@ -86,7 +86,7 @@ def _of_triggers(
     consumed: Collection[str],
     history: str | None,
     rooms: Rooms,
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     for trigger in triggers:
         of = f"history of {trigger.name}"
         yield from away.looked(f"trigger {trigger.name}", [partial(_of_trigger, trigger)])
@@ -100,26 +100,26 @@ def _of_triggers(
 
 def _of_sinks(
     away: Away, triggers: Sequence[AnyTrigger], provider: str | None, sinks: Sequence[str]
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     for number, sink in enumerate(sinks, 1):
         yield from away.looked(f"sink {number}", [partial(of_sink, away, number, sink, provider, triggers)])
 
 
-def _of_local_files(away: Away, triggers: Sequence[AnyTrigger]) -> Iterator[Finding]:
+def _of_local_files(away: Away, triggers: Sequence[AnyTrigger]) -> Iterator[CheckFinding]:
     for file in dict.fromkeys(trigger.settings.local_parking_file for trigger in triggers):
         yield from away.looked("local parking file", [partial(of_local_file, file)])
 
 
-def _of_trigger(trigger: AnyTrigger) -> Iterator[Finding]:
+def _of_trigger(trigger: AnyTrigger) -> Iterator[CheckFinding]:
     of, settings = f"trigger {trigger.name}", trigger.settings
     reached = guarantee_of(trigger)
     is_level = any(reached.promise.startswith(guarantee.level) for guarantee in GUARANTEES)
     remedy = "" if is_level else "see docs/guarantees.md; leave it where that is what you want"
     level = Level.OK if is_level else Level.WARNING
-    yield Finding(of, level, f"it promises {reached.promise}: {reached.why}", remedy)
+    yield CheckFinding(of, level, f"it promises {reached.promise}: {reached.why}", remedy)
     horizon, remembered = settings.redelivery_horizon, settings.history_time_to_live
     if horizon is not None and horizon > remembered and settings.policy.forgotten != "in_doubt":
-        yield Finding(
+        yield CheckFinding(
             of,
             Level.WARNING,
             f"copies may come for {horizon}, and are forgotten after {remembered}: then they run twice",
@@ -128,13 +128,13 @@ def _of_trigger(trigger: AnyTrigger) -> Iterator[Finding]:
 
 
 def _of_history(
-    away: Away, of: str, trigger: AnyTrigger, history: str | None, note: Callable[..., Iterable[Finding]]
-) -> Iterator[Finding]:
+    away: Away, of: str, trigger: AnyTrigger, history: str | None, note: Callable[..., Iterable[CheckFinding]]
+) -> Iterator[CheckFinding]:
     if not trigger.has_history:
-        yield Finding(of, Level.OK, "none is used, as configured")
+        yield CheckFinding(of, Level.OK, "none is used, as configured")
         return
     if trigger.needs_history and history == URL and not FILE.exists():
-        yield Finding(of, Level.OK, f"none is named: it will be in {FILE}, in this folder")
+        yield CheckFinding(of, Level.OK, f"none is named: it will be in {FILE}, in this folder")
         return
     source = history if trigger.needs_history else trigger.history_source
     if isinstance(source, str):

@@ -19,7 +19,7 @@ class Level(StrEnum):
     PROBLEM = "PROBLEM"
 
 
-class Finding(NamedTuple):
+class CheckFinding(NamedTuple):
     """A finding: its level, its subject, and what to do."""
 
     of: str
@@ -41,7 +41,7 @@ def server_of(address: str) -> str:
 
 
 #: A check of one subject; any exception that it raises is also a finding.
-Check = Callable[[], Iterable[Finding]]
+Check = Callable[[], Iterable[CheckFinding]]
 
 
 class Away:
@@ -50,12 +50,12 @@ class Away:
     def __init__(self) -> None:
         self._said: dict[str, str] = {}
 
-    def looked(self, of: str, checks: Sequence[Check], server: str | None = None) -> Iterator[Finding]:
+    def looked(self, of: str, checks: Sequence[Check], server: str | None = None) -> Iterator[CheckFinding]:
         """Return the findings of some checks, each once; if the first meets no server, it is the last."""
         server = None if server is None else server_of(server)
         if server is not None and server in self._said:
             text = f"it was not looked at: its server did not answer, see {self._said[server]}"
-            yield Finding(of, Level.PROBLEM, text)
+            yield CheckFinding(of, Level.PROBLEM, text)
             return
         said = set[tuple[Level, str]]()
         for number, check in enumerate(checks):
@@ -73,7 +73,7 @@ class Away:
                 yield from _unsaid(_of_error(of, error), said)
 
 
-def _unsaid(finding: Finding, said: set[tuple[Level, str]]) -> Iterator[Finding]:
+def _unsaid(finding: CheckFinding, said: set[tuple[Level, str]]) -> Iterator[CheckFinding]:
     """Yield a finding unless it was reported before, even by another check."""
     statement = (finding.level, re.sub(r" \(while [^)]*\)", "", finding.finding))
     if statement not in said:
@@ -86,7 +86,7 @@ def of_refusals(
     ask: Callable[[], Coroutine[Any, Any, Sequence[Refusal]]],
     allowed: str,
     others: Mapping[str, str] | None = None,
-) -> Generator[Finding, None, Collection[str]]:
+) -> Generator[CheckFinding, None, Collection[str]]:
     """Query what an account may not do, and return it; ``allowed`` is the text if nothing is refused.
 
     ``others`` may be refused without a problem, and why; reported if nothing else is refused.
@@ -96,26 +96,26 @@ def of_refusals(
         refusals = drive(ask())
     except NotPermittedError as error:
         finding = f"what its account may do could not be asked: {error.problem}"
-        yield Finding(of, Level.WARNING, finding, error.remedy)
+        yield CheckFinding(of, Level.WARNING, finding, error.remedy)
         return []
     refused = {refusal.doing for refusal in refusals} - set(others)
     if not refused:
-        yield Finding(of, Level.OK, f"its account may {allowed}")
+        yield CheckFinding(of, Level.OK, f"its account may {allowed}")
     for doing, what, remedy in refusals:
         if refused and doing in others:
             continue
         level, note = (Level.OK, f" ({others[doing]})") if doing in others else (Level.PROBLEM, "")
-        yield Finding(of, level, f"it may not {doing}{note}: {what}", remedy)
+        yield CheckFinding(of, level, f"it may not {doing}{note}: {what}", remedy)
     return refused
 
 
-def _of_absence(of: str, error: UnavailableError) -> Finding:
+def _of_absence(of: str, error: UnavailableError) -> CheckFinding:
     why = f" ({first_line(error.__cause__)})" if error.__cause__ is not None else ""
     remedy = "start the server, or correct its address in the URL; triggers wait for it until then"
-    return Finding(of, Level.PROBLEM, f"{text_of(error)}{why}", remedy)
+    return CheckFinding(of, Level.PROBLEM, f"{text_of(error)}{why}", remedy)
 
 
-def _of_error(of: str, error: Exception) -> Finding:
+def _of_error(of: str, error: Exception) -> CheckFinding:
     if isinstance(error, ConfigurationError):
-        return Finding(of, Level.PROBLEM, f"{error.setting}: {error.problem}", error.remedy)
-    return Finding(of, Level.PROBLEM, f"{type(error).__name__}: {text_of(error)}", "see --verbose")
+        return CheckFinding(of, Level.PROBLEM, f"{error.setting}: {error.problem}", error.remedy)
+    return CheckFinding(of, Level.PROBLEM, f"{type(error).__name__}: {text_of(error)}", "see --verbose")

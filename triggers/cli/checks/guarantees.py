@@ -9,7 +9,7 @@ import typer
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect, unguarded
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 from triggers.operations.guarantees import GUARANTEES, checked_guarantee_of, guarantee_of
 
 
@@ -41,7 +41,7 @@ def guarantees(
     --check. For a guarded application, it also lists tasks that no guard wraps, with the level "none". Such a
     task fails --require, unless it has guarded=False.
     """
-    state = State.of(context)
+    state = CliState.of(context)
     if module is None:
         if require is not None or check:
             raise typer.BadParameter("--require and --check look at the triggers of a module: name it")

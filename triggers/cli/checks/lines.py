@@ -5,7 +5,7 @@ from ipaddress import ip_address
 from urllib.parse import parse_qs
 
 from history.support.urls import split_url
-from triggers.cli.checks.findings import Finding, Level
+from triggers.cli.checks.findings import CheckFinding, Level
 
 #: For each scheme without encryption: how to encrypt it.
 _REMEDIES = {
@@ -24,7 +24,7 @@ _REMEDIES = {
 _ENCRYPTED = {"require", "verify-ca", "verify-full"}
 
 
-def of_line(of: str, url: str) -> Iterator[Finding]:
+def of_line(of: str, url: str) -> Iterator[CheckFinding]:
     """Warn of passwords and messages that cross a network unencrypted."""
     parts = split_url(url)
     scheme = parts.scheme.partition("+psycopg")[0]
@@ -35,7 +35,7 @@ def of_line(of: str, url: str) -> Iterator[Finding]:
     if all(_is_here(host) for host in hosts):
         return
     what = "the password and all messages" if "@" in parts.netloc else "all messages"
-    yield Finding(of, Level.WARNING, f"{what} cross the network in clear", remedy)
+    yield CheckFinding(of, Level.WARNING, f"{what} cross the network in clear", remedy)
 
 
 def _is_here(host: str) -> bool:

@@ -12,7 +12,7 @@ from history.store.inspection import Capability, Refusal
 from history.store.parking import Parking
 from history.support.references import dereferenced
 from history.support.urls import split_url
-from triggers.cli.checks.findings import Away, Finding, Level, of_refusals
+from triggers.cli.checks.findings import Away, CheckFinding, Level, of_refusals
 from triggers.cli.checks.lines import of_line
 from triggers.cli.checks.rooms import Rooms
 from triggers.cli.checks.stores import of_place
@@ -40,7 +40,7 @@ class SinkTellingRefusals(Protocol):
         ...
 
 
-def of_parking(away: Away, settings: Settings, rooms: Rooms) -> Iterator[Finding]:
+def of_parking(away: Away, settings: Settings, rooms: Rooms) -> Iterator[CheckFinding]:
     """Check the place that ``parking=`` names; nothing without this option."""
     of = f"parking of {settings.name}"
     parking = settings.parking
@@ -50,7 +50,7 @@ def of_parking(away: Away, settings: Settings, rooms: Rooms) -> Iterator[Finding
         yield from away.looked(of, [partial(_of_lot, of, parking, settings.name)])
 
 
-def of_journal(away: Away, settings: Settings, rooms: Rooms) -> Iterator[Finding]:
+def of_journal(away: Away, settings: Settings, rooms: Rooms) -> Iterator[CheckFinding]:
     """Check the place that ``journal=`` names; nothing if it is the history or there is none."""
     of, journal = f"journal of {settings.name}", settings.journal
     if isinstance(journal, str):
@@ -60,13 +60,15 @@ def of_journal(away: Away, settings: Settings, rooms: Rooms) -> Iterator[Finding
 _CAPABILITIES = {"parking": Capability.PARKING, "journal": Capability.JOURNAL}
 
 
-def _of_url(away: Away, of: str, setting: str, url: str, trigger: str, rooms: Rooms) -> Iterator[Finding]:
+def _of_url(
+    away: Away, of: str, setting: str, url: str, trigger: str, rooms: Rooms
+) -> Iterator[CheckFinding]:
     url = dereferenced(url, setting)
     parts = split_url(url)
     file = Path(parts.path.removeprefix("/"))
     if parts.scheme == "memory":
         finding = "it is in memory: what is kept there is lost with the process, and no command sees it"
-        yield Finding(of, Level.WARNING, finding, f"give {setting}= the URL of a file or a server")
+        yield CheckFinding(of, Level.WARNING, finding, f"give {setting}= the URL of a file or a server")
     elif parts.scheme.startswith("sqlite") and parts.path.strip("/") and not file.exists():
         yield of_file(of, file, f"correct {setting}=, or make a folder that this user may write to")
     else:
@@ -79,12 +81,13 @@ def _of_url(away: Away, of: str, setting: str, url: str, trigger: str, rooms: Ro
             drive(store.close())
 
 
-def _of_lot(of: str, lot: Parking, trigger: str) -> Iterator[Finding]:
+def _of_lot(of: str, lot: Parking, trigger: str) -> Iterator[CheckFinding]:
     count = drive(lot.count(trigger=trigger))
-    yield Finding(of, Level.OK, f"it answers, and has {count} messages; it was not asked what may be written")
+    text = f"it answers, and has {count} messages; it was not asked what may be written"
+    yield CheckFinding(of, Level.OK, text)
 
 
-def of_local_file(file: Path | None) -> Iterator[Finding]:
+def of_local_file(file: Path | None) -> Iterator[CheckFinding]:
     """Check whether messages could be parked on this machine while no server takes them."""
     file = file or local_parking_file()
     folder = file.parent  # it will be made
@@ -92,9 +95,9 @@ def of_local_file(file: Path | None) -> Iterator[Finding]:
         folder = folder.parent
     path = file if file.exists() else folder
     if os.access(path, os.W_OK) and (path is file or folder.is_dir()):
-        yield Finding("local parking file", Level.OK, f"{file} can be written")
+        yield CheckFinding("local parking file", Level.OK, f"{file} can be written")
         return
-    yield Finding(
+    yield CheckFinding(
         "local parking file",
         Level.PROBLEM,
         f"{path} cannot be written: what is given up while the history is away would be given back",
@@ -102,19 +105,19 @@ def of_local_file(file: Path | None) -> Iterator[Finding]:
     )
 
 
-def of_file(of: str, file: Path, remedy: str) -> Finding:
+def of_file(of: str, file: Path, remedy: str) -> CheckFinding:
     """Check whether a file can be written, or made in its folder."""
     path = file if file.exists() else file.parent
     if not path.exists():
-        return Finding(of, Level.PROBLEM, f"there is no folder {path}", remedy)
+        return CheckFinding(of, Level.PROBLEM, f"there is no folder {path}", remedy)
     if os.access(path, os.W_OK) and (path is file or path.is_dir()):
-        return Finding(of, Level.OK, f"{file} can be written")
-    return Finding(of, Level.PROBLEM, f"{path} cannot be written", remedy)
+        return CheckFinding(of, Level.OK, f"{file} can be written")
+    return CheckFinding(of, Level.PROBLEM, f"{path} cannot be written", remedy)
 
 
 def of_sink(
     away: Away, number: int, url: str, provider: str | None, triggers: Sequence[AnyTrigger]
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     """Check one place for events."""
     of = f"sink {number}"
     url = dereferenced(url, "--sink")
@@ -134,7 +137,7 @@ def of_sink(
             sink.close()
 
 
-def _of_opened(of: str, sink: Sink, link: Provider, triggers: Sequence[AnyTrigger]) -> Iterator[Finding]:
+def _of_opened(of: str, sink: Sink, link: Provider, triggers: Sequence[AnyTrigger]) -> Iterator[CheckFinding]:
     telling = capabilities_of(link).telling_permissions
     if isinstance(sink, DeadLetterSink) and telling is not None:
         names = dict.fromkeys(
@@ -146,4 +149,4 @@ def _of_opened(of: str, sink: Sink, link: Provider, triggers: Sequence[AnyTrigge
     elif isinstance(sink, SinkTellingRefusals):
         yield from of_refusals(of, sink.refusals, "write there")
     else:
-        yield Finding(of, Level.OK, "its URL can be used; it was not asked")
+        yield CheckFinding(of, Level.OK, "its URL can be used; it was not asked")

@@ -6,7 +6,7 @@ from time import perf_counter
 
 from history.bridge import drive
 from history.support.references import dereferenced
-from triggers.cli.checks.findings import Away, Check, Finding, Level, of_refusals
+from triggers.cli.checks.findings import Away, Check, CheckFinding, Level, of_refusals
 from triggers.cli.checks.lines import of_line
 from triggers.cli.checks.rooms import Rooms
 from triggers.cli.checks.stores import milliseconds_since
@@ -25,20 +25,22 @@ from triggers.providers.provider import (
 
 def of_provider(
     away: Away, url: str | None, triggers: Sequence[AnyTrigger], rooms: Rooms
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     """Check the provider of a consumer of these triggers."""
     of = "provider"
     if url is None and not FILE.exists():
         if not can_be_made():
             problem = f"none is named, and {FILE} cannot be made: this user may not write in this folder"
-            yield Finding(of, Level.PROBLEM, problem, "name one, or start in a folder of yours")
+            yield CheckFinding(of, Level.PROBLEM, problem, "name one, or start in a folder of yours")
             return
-        yield Finding(of, Level.OK, f"none is named: messages will be in {FILE}, in this folder")
+        yield CheckFinding(of, Level.OK, f"none is named: messages will be in {FILE}, in this folder")
         return
     yield from away.looked(of, [partial(_of_url, away, of, url or URL, triggers, rooms)])
 
 
-def _of_url(away: Away, of: str, url: str, triggers: Sequence[AnyTrigger], rooms: Rooms) -> Iterator[Finding]:
+def _of_url(
+    away: Away, of: str, url: str, triggers: Sequence[AnyTrigger], rooms: Rooms
+) -> Iterator[CheckFinding]:
     with connected(url) as provider:
         receivers = sum(
             trigger.settings.concurrency * len(trigger.settings.destinations) for trigger in triggers
@@ -56,23 +58,23 @@ def _of_url(away: Away, of: str, url: str, triggers: Sequence[AnyTrigger], rooms
         )
 
 
-def _answers(of: str, provider: Answering | None) -> Iterator[Finding]:
+def _answers(of: str, provider: Answering | None) -> Iterator[CheckFinding]:
     if provider is None:
-        yield Finding(of, Level.OK, "it was not asked: it cannot be without receiving")
+        yield CheckFinding(of, Level.OK, "it was not asked: it cannot be without receiving")
         return
     begun = perf_counter()
     drive(provider.ping())
-    yield Finding(of, Level.OK, f"it answers, in {milliseconds_since(begun)}")
+    yield CheckFinding(of, Level.OK, f"it answers, in {milliseconds_since(begun)}")
 
 
-def _room(of: str, provider: Bounded | None, receivers: int) -> Iterator[Finding]:
+def _room(of: str, provider: Bounded | None, receivers: int) -> Iterator[CheckFinding]:
     if provider is not None:
         drive(provider.check_room(receivers))
         some = "the receiver" if receivers == 1 else f"the {receivers} receivers"
-        yield Finding(of, Level.OK, f"it has room for {some} of a consumer")
+        yield CheckFinding(of, Level.OK, f"it has room for {some} of a consumer")
 
 
-def _permissions(of: str, provider: TellingPermissions | None, trigger: AnyTrigger) -> Iterator[Finding]:
+def _permissions(of: str, provider: TellingPermissions | None, trigger: AnyTrigger) -> Iterator[CheckFinding]:
     """Query what the account may not do for a trigger."""
     if provider is None:
         return
@@ -81,7 +83,7 @@ def _permissions(of: str, provider: TellingPermissions | None, trigger: AnyTrigg
         yield from of_refusals(of, ask, f"receive from {destination}")
 
 
-def _limits(provider: GivingUp | None, trigger: AnyTrigger) -> Iterator[Finding]:
+def _limits(provider: GivingUp | None, trigger: AnyTrigger) -> Iterator[CheckFinding]:
     """Check whether the provider gives a message up before the trigger does, which parks it."""
     if provider is None:
         return
@@ -91,10 +93,10 @@ def _limits(provider: GivingUp | None, trigger: AnyTrigger) -> Iterator[Finding]
             yield from _of_limit(trigger, destination, limit)
 
 
-def _of_limit(trigger: AnyTrigger, destination: str, limit: DeliveryLimit) -> Iterator[Finding]:
+def _of_limit(trigger: AnyTrigger, destination: str, limit: DeliveryLimit) -> Iterator[CheckFinding]:
     of, most = f"trigger {trigger.name}", trigger.settings.policy.max_delivery_count
     if limit.deliveries is not None and limit.deliveries <= most:
-        yield Finding(
+        yield CheckFinding(
             of,
             Level.PROBLEM,
             f"the provider gives a message of {destination} up after {limit.deliveries} deliveries, before "
@@ -103,14 +105,14 @@ def _of_limit(trigger: AnyTrigger, destination: str, limit: DeliveryLimit) -> It
         )
         return
     if limit.deliveries is not None:
-        yield Finding(
+        yield CheckFinding(
             of,
             Level.OK,
             f"it gives a message of {destination} up after {most} deliveries, before the provider does "
             f"after {limit.deliveries}",
         )
     if limit.unseen:
-        yield Finding(
+        yield CheckFinding(
             of,
             Level.OK if limit.is_kept else Level.WARNING,
             f"whether the provider gives a message of {destination} up before {most} deliveries cannot be "

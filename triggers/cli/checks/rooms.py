@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from history.bridge import drive
 from history.store.inspection import Room, TellingRoom
-from triggers.cli.checks.findings import Finding, Level
+from triggers.cli.checks.findings import CheckFinding, Level
 
 #: A process needs these at one server in addition to its running messages: for reports, leases and sweeps.
 BESIDE = 3
@@ -31,7 +31,7 @@ class Rooms:
 
     def noted(
         self, store: object, user: str, at_a_time: int, *, shared: bool = False, reports_to: object = None
-    ) -> Iterable[Finding]:
+    ) -> Iterable[CheckFinding]:
         """Note that ``user`` uses this many connections of a store at a time; it is not a finding yet.
 
         All ``shared`` ones have one pool, the pool of the consumer's own history. All that report their
@@ -52,19 +52,19 @@ class Rooms:
         server.users[user] = min(at_a_time, room.pool)
         return ()
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[CheckFinding]:
         """Compare the sums with the room."""
         for address, server in self._servers.items():
             yield self._of_server(f"connections to {address}", server)
 
-    def _of_server(self, of: str, server: _Server) -> Finding:
+    def _of_server(self, of: str, server: _Server) -> CheckFinding:
         room, processes = server.room, self._processes
         needed = processes * min(server.pools, sum(server.users.values()) + BESIDE)
         most = processes * server.pools
         who = "1 process" if processes == 1 else f"{processes} processes"
         text = f"{who} may need {needed} at a time, and never open more than {most}"
         if room.limit is None:
-            return Finding(
+            return CheckFinding(
                 of,
                 Level.OK,
                 f"{text}; {room.why}, and its limits were not asked",
@@ -72,6 +72,6 @@ class Rooms:
             )
         text += f"; there is room for {room.limit} ({room.why}), of which {room.used} are in use now"
         if needed <= room.limit:
-            return Finding(of, Level.OK, text)
+            return CheckFinding(of, Level.OK, text)
         remedy = "raise that limit, put PgBouncer between, or lower concurrency or --processes"
-        return Finding(of, Level.WARNING, text, remedy)
+        return CheckFinding(of, Level.WARNING, text, remedy)

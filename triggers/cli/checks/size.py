@@ -7,7 +7,7 @@ from rich.filesize import decimal
 
 from triggers.cli.shared.arguments import duration_of, rate_of
 from triggers.cli.shared.general_options import with_general_options
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 from triggers.operations.sizes import STORES, bytes_of
 
 
@@ -27,7 +27,7 @@ def size(
     Duplicates need no space. Parked messages need additional space, because each is stored whole. A stream or
     queue needs its own space for its messages.
     """
-    state = State.of(context)
+    state = CliState.of(context)
     messages = rate_of("--rate", rate) * duration_of("--keep", keep).total_seconds()
     rows: list[dict[str, Any]] = [
         {

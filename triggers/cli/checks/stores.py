@@ -13,7 +13,7 @@ from history.message import Uuid
 from history.store import HistoryStore
 from history.store.inspection import Capability, TellingRefusals
 from history.store.owners import owner_token
-from triggers.cli.checks.findings import Away, Check, Finding, Level, of_refusals
+from triggers.cli.checks.findings import Away, Check, CheckFinding, Level, of_refusals
 from triggers.service.settings import Settings
 
 #: The difference between the clocks of this machine and of a history from which on it is a finding.
@@ -58,7 +58,7 @@ def capabilities_of(settings: Settings) -> Sequence[Capability]:
 
 def of_history(
     away: Away, of: str, store: HistoryStore, settings: Settings, last: Check
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     """Check the history of a trigger; ``last`` is checked if it answers."""
     wanted = capabilities_of(settings)
     yield from away.looked(
@@ -75,7 +75,7 @@ def of_history(
 
 def of_place(
     away: Away, of: str, store: HistoryStore, trigger: str, capability: Capability, last: Check
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     """Check a store that is used only for one purpose; ``last`` is as in :func:`of_history`."""
     yield from away.looked(
         of,
@@ -84,20 +84,20 @@ def of_place(
     )
 
 
-def _warnings(of: str, store: HistoryStore) -> Iterator[Finding]:
+def _warnings(of: str, store: HistoryStore) -> Iterator[CheckFinding]:
     for warning in drive(store.check()):
-        yield Finding(of, Level.WARNING, warning, "change that setting, unless this is what you want")
+        yield CheckFinding(of, Level.WARNING, warning, "change that setting, unless this is what you want")
 
 
-def _remarks(of: str, store: HistoryStore) -> Iterator[Finding]:
+def _remarks(of: str, store: HistoryStore) -> Iterator[CheckFinding]:
     if isinstance(store, Remarking):
         for remark in drive(store.remarks()):
-            yield Finding(of, Level.OK, remark)
+            yield CheckFinding(of, Level.OK, remark)
 
 
 def _permissions(
     of: str, store: HistoryStore, trigger: str, wanted: Sequence[Capability]
-) -> Generator[Finding, None, Collection[str]]:
+) -> Generator[CheckFinding, None, Collection[str]]:
     """Query what the account may not do, and return it; other users' needs are not this trigger's problem."""
     if not isinstance(store, TellingRefusals):
         return []
@@ -106,13 +106,13 @@ def _permissions(
     return (yield from of_refusals(of, ask, ", ".join(wanted), others))
 
 
-def _uses(of: str, store: HistoryStore, trigger: str, wanted: Sequence[Capability]) -> Iterator[Finding]:
+def _uses(of: str, store: HistoryStore, trigger: str, wanted: Sequence[Capability]) -> Iterator[CheckFinding]:
     refused = yield from _permissions(of, store, trigger, wanted)
     if Capability.MESSAGES not in refused:
         yield from _claims(of, trigger, store)
 
 
-def _claims(of: str, name: str, store: HistoryStore) -> Iterator[Finding]:
+def _claims(of: str, name: str, store: HistoryStore) -> Iterator[CheckFinding]:
     """Claim a random uuid, read it, and release it: each message needs these calls; report their time."""
     uuid, owner = f"doctor-{uuid4()}", owner_token()
     begun = perf_counter()
@@ -122,7 +122,7 @@ def _claims(of: str, name: str, store: HistoryStore) -> Iterator[Finding]:
     drive(store.settle(name, [Settlement(Uuid(uuid), claim.fence, None, owner)]))
     calls, seconds = 3, perf_counter() - begun
     slow = seconds / calls > SLOW
-    yield Finding(
+    yield CheckFinding(
         of,
         Level.WARNING if slow else Level.OK,
         f"it takes claims and lets them go, in {milliseconds_since(begun, calls)} a call",
@@ -130,7 +130,7 @@ def _claims(of: str, name: str, store: HistoryStore) -> Iterator[Finding]:
     )
     apart = timedelta(0) if entry is None else abs(entry.read_at - asked_at)
     if apart > CLOCKS_APART:
-        yield Finding(
+        yield CheckFinding(
             of,
             Level.WARNING,
             f"its clock and this machine's are {apart.total_seconds():.0f} s apart",

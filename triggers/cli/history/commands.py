@@ -29,7 +29,7 @@ from triggers.cli.shared.options import (
     opened,
     trigger_names,
 )
-from triggers.cli.shared.output import State, moment
+from triggers.cli.shared.output import CliState, moment
 from triggers.operations.entries import began, entry_row
 from triggers.operations.journals import refuse_unknown_trigger
 from triggers.security.commands import command_record, recorded
@@ -68,7 +68,7 @@ def ddl(
     from triggers.providers.sqljms.limbo.tables import sqljms_script  # noqa: PLC0415  (as above)
 
     chosen = Dialect(dialect)
-    _print(State.of(context), [*history_script(chosen), *(sqljms_script(chosen) if sql_jms else ())])
+    _print(CliState.of(context), [*history_script(chosen), *(sqljms_script(chosen) if sql_jms else ())])
 
 
 @app.command()
@@ -82,7 +82,7 @@ def migrate(
     The command prints the statements that it runs. Workers of an older doubtless that start afterwards refuse
     the tables.
     """
-    state = State.of(context)
+    state = CliState.of(context)
     with opened(history) as store:
         if not isinstance(store, Migrating):
             raise ConfigurationError("--history", "it is not a SQL history", "only tables are migrated")
@@ -101,7 +101,7 @@ def show(
     limit: int = limit_option(20),
 ) -> None:
     """Show the entries of one uuid, or the first entries, in no fixed order. Uuids are stored as digests."""
-    state = State.of(context)
+    state = CliState.of(context)
     with opened(history) as store:
         entries = _walk(store, trigger) if uuid is None else _of_uuid(store, trigger, uuid)
         rows = [entry_row(name, key, entry) for name, key, entry in islice(entries, limit)]
@@ -118,7 +118,7 @@ def stats(
     context: typer.Context, history: str | None = HISTORY_OPTION, trigger: str | None = TRIGGER_OPTION
 ) -> None:
     """Count the entries and the parked messages of each trigger."""
-    state = State.of(context)
+    state = CliState.of(context)
     rows: list[dict[str, Any]] = []
     with opened(history) as store:
         for name in trigger_names(store, trigger):
@@ -146,7 +146,7 @@ def purge(
         rows = [{"trigger": name, "deleted": drive(store.purge(name))} for name in names]
         if not any(row["deleted"] for row in rows):
             refuse_unknown_trigger(store, trigger)
-    State.of(context).show("expired entries", ["trigger", "deleted"], rows, none=_EMPTY)
+    CliState.of(context).show("expired entries", ["trigger", "deleted"], rows, none=_EMPTY)
 
 
 @app.command()
@@ -162,7 +162,7 @@ def forget(
     The fingerprint of the body and the kept result are deleted as well, so the next message may have another
     body.
     """
-    state = State.of(context)
+    state = CliState.of(context)
     with opened(history) as store:
         entry = drive(store.lookup(trigger, [uuid]))[0]
         if entry is not None and not yes:
@@ -196,7 +196,7 @@ def import_(
     number since 1970: milliseconds, or seconds. Rows without a time are from now. A uuid that the history
     knows keeps its entry. The command may be repeated.
     """
-    state, time_to_live = State.of(context), duration_of("--keep", keep)
+    state, time_to_live = CliState.of(context), duration_of("--keep", keep)
     with reading(file) as source, _decoded(source) as lines, opened(history, makes=True) as store:
         rows = read_rows(lines, trigger)
         record = command_record(SecurityEvent.IMPORT, trigger=trigger)
@@ -217,7 +217,7 @@ def _decoded(source: BinaryIO) -> Generator[TextIOWrapper]:
         lines.detach()  # else standard input would be closed with it
 
 
-def _tell_imported(state: State, imported: ImportTally, *, dry: bool) -> None:
+def _tell_imported(state: CliState, imported: ImportTally, *, dry: bool) -> None:
     for bad in imported.bad[:_NAMED]:
         state.note(f"line {bad.line} was not imported: {bad.problem}")
     if len(imported.bad) > _NAMED:
@@ -247,7 +247,7 @@ def _scan(store: HistoryStore, trigger: str) -> Iterator[ScannedEntry]:
         yield from page.entries
 
 
-def _print(state: State, statements: Sequence[str]) -> None:
+def _print(state: CliState, statements: Sequence[str]) -> None:
     """Print a script, or a JSON array of its statements."""
     if state.as_json:
         state.document(statements)

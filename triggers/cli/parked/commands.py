@@ -30,7 +30,7 @@ from triggers.cli.shared.options import (
     opened_local,
     trigger_names,
 )
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 from triggers.operations.choosing import Selection, chosen, get, nothing_like, summary, walk
 from triggers.operations.decisions import decider, decision_rows, lot_names
 from triggers.operations.journals import refuse_unknown_trigger
@@ -81,7 +81,7 @@ def list_(
             refuse_unknown_trigger(store, trigger)
         none = "" if labels else nothing_like(lot, selection, local=local)
     rows = [row_of(label) for label in labels[:limit]]
-    State.of(context).show("parked", COLUMNS, rows, total=total, none=none)
+    CliState.of(context).show("parked", COLUMNS, rows, total=total, none=none)
 
 
 @app.command()
@@ -100,7 +100,7 @@ def show(
         parked = get(lot, parked_id)
         written = () if store is None or local else comments_about(store, parked.trigger_name, parked.id)
     shown = parked.model_dump(mode="json") | {"comments": written}
-    state = State.of(context)
+    state = CliState.of(context)
     state.document(shown | {"message": None if parked.message is None else whole(parked.message)})
     if (locked := why_locked(parked)) is not None:
         raise ConfigurationError(parked.id, "its message cannot be shown", locked)
@@ -127,10 +127,10 @@ def run(
     and the same command continues with them. A second SIGTERM or SIGINT ends the command immediately.
     """
     from triggers.cli.shared.loading import collect  # noqa: PLC0415  (as above)
-    from triggers.operations.pacing import Pace  # noqa: PLC0415  (as above)
+    from triggers.operations.pacing import RunPace  # noqa: PLC0415  (as above)
     from triggers.operations.running import planned  # noqa: PLC0415  (others run nothing)
 
-    state, pace = State.of(context), None if rate is None else Pace(rate_of("--rate", rate))
+    state, pace = CliState.of(context), None if rate is None else RunPace(rate_of("--rate", rate))
     triggers = collect(module, configuration=configuration_of(state), tasks=True)
     with _lot(request.history, local=request.local) as (lot, store):
         runs, barred = planned(_chosen(lot, store, request, triggers), triggers)
@@ -162,7 +162,9 @@ def done(context: typer.Context, request: DecisionRequest) -> None:
                 "--history", "is missing: it has the entries of what was parked in the local file", "give it"
             )
         labels = _chosen(lot, store, request)
-        carry_out(State.of(context), DecisionKind.DONE, request, labels, lot=lot, store=store, security=store)
+        carry_out(
+            CliState.of(context), DecisionKind.DONE, request, labels, lot=lot, store=store, security=store
+        )
 
 
 @app.command()
@@ -176,7 +178,7 @@ def discard(context: typer.Context, request: DecisionRequest) -> None:
     with _lot(request.history, local=request.local) as (lot, store):
         labels = _chosen(lot, store, request)
         carry_out(
-            State.of(context), DecisionKind.DISCARD, request, labels, lot=lot, store=None, security=store
+            CliState.of(context), DecisionKind.DISCARD, request, labels, lot=lot, store=None, security=store
         )
 
 
@@ -196,7 +198,7 @@ def resolve(
     from triggers.operations.resolving import answer_now  # noqa: PLC0415  (the others ask no resolver)
     from triggers.operations.running import trigger_of  # noqa: PLC0415  (as above)
 
-    state = State.of(context)
+    state = CliState.of(context)
     triggers = collect(module, configuration=configuration_of(state), tasks=True)
     with _lot(history, local=local) as (lot, _):
         parked = get(lot, parked_id)
@@ -229,7 +231,7 @@ def decisions(
         if not rows and store is not None:
             refuse_unknown_trigger(store, trigger)
     newest = sorted(rows, key=lambda row: row["at"], reverse=True)[:limit]
-    state = State.of(context)
+    state = CliState.of(context)
     if not state.as_json:
         newest = [row | {"messages": len(row["messages"]), "by": decider(row)} for row in newest]
     state.show("decisions", _DECISION_COLUMNS, newest, none="nothing was decided")

@@ -9,7 +9,7 @@ from history.bridge import drive
 from history.store.security import SecurityEvent
 from triggers.cli.parked.deciding import login
 from triggers.cli.shared.options import HISTORY_OPTION, opened
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 from triggers.operations.choosing import get
 from triggers.security.commands import command_record, os_user, recorded
 
@@ -46,4 +46,4 @@ def comment(
         target = {"trigger": parked.trigger_name, "message": parked.uuid or parked.id}
         with recorded(store, [command_record(SecurityEvent.COMMENT, by=by, **target)]):
             drive(comments_of(store).add(parked.trigger_name, written))
-    State.of(context).say(f"{parked.uuid or parked.id}: noted")
+    CliState.of(context).say(f"{parked.uuid or parked.id}: noted")

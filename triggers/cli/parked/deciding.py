@@ -12,7 +12,7 @@ from history.store.decisions import DecisionKind, OperatorDecision
 from history.store.parking import ParkedLabel, Parking
 from triggers.cli.parked.options import DecisionRequest
 from triggers.cli.shared.options import confirm
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 from triggers.operations.choosing import nothing_like, summary
 from triggers.operations.decisions import decided_under
 from triggers.operations.messages import row_of
@@ -29,7 +29,7 @@ _WORDS = {DecisionKind.DONE: "done", DecisionKind.DISCARD: "discarded"}
 
 
 def carry_out(
-    state: State,
+    state: CliState,
     kind: DecisionKind,
     request: DecisionRequest,
     labels: Sequence[ParkedLabel],
@@ -71,7 +71,9 @@ def carry_out(
     return None
 
 
-def preview(state: State, labels: Sequence[ParkedLabel], request: DecisionRequest, *, lot: Parking) -> None:
+def preview(
+    state: CliState, labels: Sequence[ParkedLabel], request: DecisionRequest, *, lot: Parking
+) -> None:
     """Show the messages of a command."""
     rows = [row_of(label) for label in labels]
     shown = rows if state.as_json else rows[:SHOWN]

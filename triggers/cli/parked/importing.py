@@ -9,7 +9,7 @@ from history.store.security import SecurityEvent
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.embedded import FILE, provider_to_look_into
 from triggers.cli.shared.options import HISTORY_OPTION, ONLY_OPTION, PROVIDER_OPTION, connected, opened
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 from triggers.configuration.limits import LARGEST
 from triggers.operations.looking import refuse_absent_file
 from triggers.security.commands import command_record, recorded
@@ -41,7 +41,7 @@ def import_(
     from triggers.cli.shared.loading import collect  # noqa: PLC0415  (the other commands need no trigger)
     from triggers.operations.importing import Import  # noqa: PLC0415  (as above)
 
-    state = State.of(context)
+    state = CliState.of(context)
     triggers = collect(module, only, configuration=configuration_of(state), tasks=True)
     url = provider_to_look_into(provider, state)
     if not url:

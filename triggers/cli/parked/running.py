@@ -12,25 +12,25 @@ from history.store.decisions import DecisionKind
 from history.store.parking import ParkedLabel, Parking
 from triggers.cli.parked.deciding import SHOWN, decision_of, note
 from triggers.cli.parked.options import DecisionRequest
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 from triggers.operations.choosing import summary
 from triggers.operations.decisions import decided_under
 
 if TYPE_CHECKING:
     from triggers.consumer.drain import DrainSignals
-    from triggers.operations.pacing import Pace
+    from triggers.operations.pacing import RunPace
     from triggers.operations.running import Planned
 
 
 def run_all(
-    state: State,
+    state: CliState,
     request: DecisionRequest,
     runs: "Sequence[Planned]",
     barred: Sequence[tuple[ParkedLabel, ConfigurationError]],
     *,
     lot: Parking,
     store: HistoryStore | None,
-    pace: "Pace | None",
+    pace: "RunPace | None",
 ) -> bool:
     """Run messages at a pace, and show the results; return whether all are closed.
 
@@ -43,7 +43,7 @@ def run_all(
     decision, signals, labels = (
         decision_of(DecisionKind.RUN, request),
         DrainSignals(),
-        [one for one, _ in runs],
+        [label for label, _ in runs],
     )
     left = [left_row(label, f"{why.problem}; {why.remedy}") for label, why in barred]
     outcomes, take_turn = Outcomes(lot, decision), partial(_take_turn, pace, signals)
@@ -56,7 +56,7 @@ def run_all(
             drive(outcomes.write())
 
 
-def _take_turn(pace: "Pace | None", signals: "DrainSignals") -> bool:
+def _take_turn(pace: "RunPace | None", signals: "DrainSignals") -> bool:
     """Wait for the turn of a message; return False after a signal."""
     if pace is None:
         return signals.received is None
@@ -70,7 +70,7 @@ def described(labels: Sequence[ParkedLabel]) -> str:
     return ", ".join(f"{label.trigger_name} on {label.uuid or label.id} ({label.kind})" for label in labels)
 
 
-def _show(state: State, rows: Iterable[dict[str, Any]]) -> bool:
+def _show(state: CliState, rows: Iterable[dict[str, Any]]) -> bool:
     """Print the result of each message as it comes; return whether all of them are closed.
 
     Messages that have had no turn after a signal are only counted, except for programs.

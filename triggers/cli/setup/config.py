@@ -16,7 +16,7 @@ from triggers.cli.shared.options import (
     METRICS_OPTION,
     PROVIDER_OPTION,
 )
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 from triggers.cli.shared.sinks import SINKS_OPTION
 from triggers.configuration import FILE, Configuration, FoundValue
 from triggers.configuration.hiding import shown
@@ -64,7 +64,7 @@ def show(
     over the file, and the file over the code. The command connects to nothing. If the file or the environment
     has a wrong value, the command fails and names the key.
     """
-    state = State.of(context)
+    state = CliState.of(context)
     configuration = configuration_of(state)
     values = {
         "provider": provider,

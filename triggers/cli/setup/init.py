@@ -9,7 +9,7 @@ import typer
 from history.errors import ConfigurationError
 from history.support.private_files import create_private, make_private
 from triggers.cli.shared.general_options import with_general_options
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 
 #: The files to write, from files of the same names here; they are not our Python, so they do not end with
 #: .py.
@@ -43,7 +43,7 @@ def init(
     The service needs no server: messages, history and bookings are in one SQLite file. The command never
     overwrites a file: if one of its files already exists, it writes nothing.
     """
-    state = State.of(context)
+    state = CliState.of(context)
     files = write_new(folder, dict(_files()), others=[folder / _DATABASE], argument="FOLDER")
     make_private(folder / _DATABASE)
     _say(state, folder, [*files, folder / _DATABASE])
@@ -54,7 +54,7 @@ def _files() -> Iterator[tuple[str, str]]:
         yield template.name.removesuffix(_SUFFIX), template.read_text(encoding="utf-8")
 
 
-def _say(state: State, folder: Path, written: list[Path]) -> None:
+def _say(state: CliState, folder: Path, written: list[Path]) -> None:
     names = [str(file) for file in written]
     if state.as_json:
         document: dict[str, Any] = {"written": names, "next": [command for command, _ in _NEXT]}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from history.errors import ConfigurationError
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 
 if TYPE_CHECKING:
     from triggers.configuration import Configuration
@@ -22,7 +22,7 @@ _PREFIX = "DOUBTLESS_"
 _OPTIONS_ALONE = {"metrics", "queue", "queue_limit", "time_to_live", "delay", "priority", "alias", "rate"}
 
 
-def configuration_of(state: State) -> "Configuration":
+def configuration_of(state: CliState) -> "Configuration":
     """Return the configuration of this process; each command reads the file once.
 
     Raises:
@@ -61,7 +61,7 @@ def fill(context: typer.Context, options: dict[str, Any], keys: Mapping[str, str
     origins: dict[str, str] = {}
     for name, key in keys.items():
         if not is_on_command_line(context, name):
-            setting = configuration_of(State.of(context)).find(key)
+            setting = configuration_of(CliState.of(context)).find(key)
             if setting is not None:
                 options[name] = setting.value
                 origins[f"--{name.replace('_', '-')}"] = setting.origin

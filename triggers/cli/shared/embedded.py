@@ -10,7 +10,7 @@ from pathlib import Path
 
 from history.errors import ConfigurationError
 from history.support.private_files import make_private
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 
 #: The file, in the current folder.
 FILE = Path("doubtless.sqlite3")
@@ -19,7 +19,7 @@ FILE = Path("doubtless.sqlite3")
 URL = f"sqlite:///{FILE}"
 
 
-def provider_or_file(provider: str | None, state: State, *, say: bool = True) -> str:
+def provider_or_file(provider: str | None, state: CliState, *, say: bool = True) -> str:
     """Return the named provider; without one the file, made here and reported.
 
     Raises:
@@ -45,17 +45,17 @@ def can_be_made() -> bool:
     return os.access(FILE.parent, os.W_OK | os.X_OK)
 
 
-def history_or_file(history: str | None, state: State) -> str | None:
+def history_or_file(history: str | None, state: CliState) -> str | None:
     """Return the named history; without one the file, if there is one in this folder."""
     return _found("history", history, state, ", for entries, parked messages and journals")
 
 
-def provider_to_look_into(provider: str | None, state: State) -> str | None:
+def provider_to_look_into(provider: str | None, state: CliState) -> str | None:
     """Return the named provider; without one the file, if there is one in this folder."""
     return _found("provider", provider, state)
 
 
-def _found(what: str, url: str | None, state: State, found_there: str = "") -> str | None:
+def _found(what: str, url: str | None, state: CliState, found_there: str = "") -> str | None:
     if url or not FILE.exists():
         return url
     state.note(f"no {what} is named: looking into {FILE}, in this folder{found_there}")

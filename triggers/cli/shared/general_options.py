@@ -11,7 +11,7 @@ import typer
 from triggers.cli.shared.arguments import refuse_impossible
 from triggers.cli.shared.configured import blaming, configuration_of, fill, keys_of
 from triggers.cli.shared.logs import log_more
-from triggers.cli.shared.output import State, UserExitError
+from triggers.cli.shared.output import CliState, UserExitError
 
 _JSON_OPTION: Any = typer.Option(False, "--json", help="Print the data as one JSON document.")
 _VERBOSE_OPTION: Any = typer.Option(
@@ -73,7 +73,7 @@ def with_general_options(command: Callable[..., None]) -> Callable[..., None]:
     def run(
         context: typer.Context, *, json: bool, verbose: bool, config: Path | None, **options: Any
     ) -> None:
-        state = State.of(context)
+        state = CliState.of(context)
         state.as_json |= json
         state.verbose |= verbose
         state.config = config or state.config

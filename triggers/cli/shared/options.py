@@ -15,7 +15,7 @@ from history.store.parking import Parking
 from history.support.rendering import printable
 from triggers.cli.shared.embedded import FILE, history_or_file
 from triggers.cli.shared.logs import LogFormat
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 from triggers.configuration.limits import LARGEST
 from triggers.operations.looking import (
     LASTING_HISTORIES,
@@ -110,7 +110,7 @@ def opened(history: str | None, *, makes: bool = False) -> Generator[HistoryStor
     Raises:
         ConfigurationError: none was named, or there is nothing to look into.
     """
-    history = history_or_file(history, State())
+    history = history_or_file(history, CliState())
     if not history:
         remedy = f"give {LASTING_HISTORIES}, or set DOUBTLESS_HISTORY"
         problem = f"is missing: doubtless.toml names none, and this folder has no {FILE}"

@@ -44,7 +44,7 @@ class UserExitError(Exception):
 
 
 @dataclass(slots=True)
-class State:
+class CliState:
     """The options that every command shares, and how it prints."""
 
     as_json: bool = False
@@ -70,9 +70,9 @@ class State:
             self._document_goes_to = None
 
     @staticmethod
-    def of(context: typer.Context) -> "State":
+    def of(context: typer.Context) -> "CliState":
         """Return the state of a running command."""
-        state: State = context.obj
+        state: CliState = context.obj
         return state
 
     def show(

@@ -10,7 +10,7 @@ import typer
 from history.bridge import drive
 from triggers.cli.shared.general_options import CommandGroup
 from triggers.cli.shared.options import YES_OPTION, confirm
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 from triggers.cli.sqljms import limbo as sqljms_limbo
 from triggers.cli.sqljms.options import (
     ALL_OPTION,
@@ -46,7 +46,7 @@ def clients(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> N
     """List the consumers, whether they are running, and how many messages they hold."""
     with opened_admin(provider) as admin:
         rows = [asdict(client) for client in drive(admin.clients())]
-    State.of(context).show("clients", ["name", "id", "alive", "held", "lease_until"], rows)
+    CliState.of(context).show("clients", ["name", "id", "alive", "held", "lease_until"], rows)
 
 
 @app.command("queues")
@@ -54,7 +54,7 @@ def queues(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> No
     """List the queues, how many messages wait in each, and for how long the oldest has been due."""
     with opened_admin(provider) as admin:
         views = drive(admin.queues())
-    _show_places(State.of(context), "queues", views, ["name", *_BACKLOG, "consumers"])
+    _show_places(CliState.of(context), "queues", views, ["name", *_BACKLOG, "consumers"])
 
 
 @app.command("topics")
@@ -62,7 +62,7 @@ def topics(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> No
     """List the topics."""
     with opened_admin(provider) as admin:
         rows = [asdict(topic) for topic in drive(admin.topics())]
-    State.of(context).show("topics", ["name", "id", "subscriptions", "messages"], rows)
+    CliState.of(context).show("topics", ["name", "id", "subscriptions", "messages"], rows)
 
 
 @app.command("subscriptions")
@@ -77,7 +77,7 @@ def subscriptions(
         if topic is not None and not views:
             refuse_unknown("TOPIC", "topic", _plain(topic), [view.name for view in drive(admin.topics())])
     columns = ["name", "subscription", *_BACKLOG, "durable", "active"]
-    _show_places(State.of(context), "subscriptions", views, columns)
+    _show_places(CliState.of(context), "subscriptions", views, columns)
 
 
 @app.command("entries")
@@ -92,7 +92,7 @@ def entries(
     with opened_admin(provider) as admin:
         rows = [asdict(entry) for entry in drive(admin.entries(destination, subscription, limit=limit))]
     columns = ["id", "uuid", "type", "priority", "delivery_count", "due", "size", "client", "alive"]
-    State.of(context).show("entries", columns, rows, none="nothing waits there")
+    CliState.of(context).show("entries", columns, rows, none="nothing waits there")
 
 
 @app.command("show")
@@ -105,7 +105,7 @@ def show(
     with opened_admin(provider) as admin:
         message = drive(admin.message(number))
     places = [asdict(view) for view in message.places]
-    State.of(context).document({"id": message.id, "places": places, "message": whole(message.message)})
+    CliState.of(context).document({"id": message.id, "places": places, "message": whole(message.message)})
 
 
 @app.command("move")
@@ -123,7 +123,7 @@ def move(
     with opened_admin(provider) as admin:
         some = chosen(numbers, every=every)
         moved = drive(admin.move(destination, target, some, subscription=subscription, force=force))
-    show_changed(State.of(context), "moved", moved)
+    show_changed(CliState.of(context), "moved", moved)
 
 
 @app.command("copy")
@@ -140,7 +140,7 @@ def copy(
     with opened_admin(provider) as admin:
         some = chosen(numbers, every=every)
         copied = drive(admin.move(destination, target, some, subscription=subscription, keep=True))
-    show_changed(State.of(context), "copied", copied)
+    show_changed(CliState.of(context), "copied", copied)
 
 
 @app.command("requeue")
@@ -160,7 +160,7 @@ def requeue(
     with opened_admin(provider) as admin:
         some = chosen(numbers, every=every)
         back = drive(admin.requeue(destination, some, target=to, subscription=subscription, force=force))
-    show_changed(State.of(context), "requeued", back)
+    show_changed(CliState.of(context), "requeued", back)
 
 
 @app.command("delete")
@@ -177,7 +177,7 @@ def delete(
     with opened_admin(provider) as admin:
         confirm(f"Delete for good from {destination}: {', '.join(map(str, numbers))}?", yes=yes)
         gone = drive(admin.delete(destination, numbers, subscription=subscription, force=force))
-    show_changed(State.of(context), "deleted", gone)
+    show_changed(CliState.of(context), "deleted", gone)
 
 
 @app.command("purge")
@@ -193,7 +193,7 @@ def purge(
     with opened_admin(provider) as admin:
         confirm(f"Delete for good all messages of {destination}?", yes=yes)
         gone = drive(admin.delete(destination, subscription=subscription, force=force))
-    show_changed(State.of(context), "deleted", gone)
+    show_changed(CliState.of(context), "deleted", gone)
 
 
 @app.command("release")
@@ -209,7 +209,7 @@ def release(
     with opened_admin(provider) as admin:
         some = chosen(numbers, every=every)
         due = drive(admin.release_now(destination, some, subscription=subscription))
-    show_changed(State.of(context), "released", due)
+    show_changed(CliState.of(context), "released", due)
 
 
 @app.command("reset")
@@ -228,7 +228,9 @@ def reset(
             drive(admin.forget(client, force=force))
         else:
             drive(admin.reset(client, force=force))
-    show_done(State.of(context), {"client": client, "forgotten": forget}, f"{client}: what it held is free")
+    show_done(
+        CliState.of(context), {"client": client, "forgotten": forget}, f"{client}: what it held is free"
+    )
 
 
 @app.command("unsubscribe")
@@ -243,7 +245,9 @@ def unsubscribe(
     with opened_admin(provider) as admin:
         confirm(f"End {subscription} of {topic}, and delete what it has not read?", yes=yes)
         drive(admin.unsubscribe(topic, subscription))
-    show_done(State.of(context), {"topic": topic, "subscription": subscription}, f"{subscription} has ended")
+    show_done(
+        CliState.of(context), {"topic": topic, "subscription": subscription}, f"{subscription} has ended"
+    )
 
 
 @app.command("drop")
@@ -258,7 +262,7 @@ def drop(
     with opened_admin(provider) as admin:
         confirm(f"Delete {destination}, and all that waits there?", yes=yes)
         drive(admin.drop(destination, force=force))
-    show_done(State.of(context), {"dropped": destination}, f"{destination} is gone")
+    show_done(CliState.of(context), {"dropped": destination}, f"{destination} is gone")
 
 
 def _plain(topic: str) -> str:
@@ -268,7 +272,7 @@ def _plain(topic: str) -> str:
     return Destination.parse(topic).name
 
 
-def _show_places(state: State, title: str, views: Sequence["SourceView"], columns: Sequence[str]) -> None:
+def _show_places(state: CliState, title: str, views: Sequence["SourceView"], columns: Sequence[str]) -> None:
     rows = [asdict(view) | {"oldest": _seconds(view.oldest)} for view in views]
     state.show(title, columns, rows)
 

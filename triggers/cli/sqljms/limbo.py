@@ -7,7 +7,7 @@ import typer
 from history.bridge import drive
 from triggers.cli.shared.general_options import CommandGroup
 from triggers.cli.shared.options import YES_OPTION, confirm
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 from triggers.cli.sqljms.options import (
     FORCE_OPTION,
     IDS_ARGUMENT,
@@ -53,7 +53,7 @@ def list_(
             inputs = {waiting.again.input for waiting in others if waiting.again is not None}
     none = f"nothing waits in limbo{f' for {input_name}, but for: {listed(inputs)}' if inputs else ''}"
     rows = [_row(waiting) for waiting in messages]
-    State.of(context).show("limbo", _COLUMNS, rows, total=total, none=none)
+    CliState.of(context).show("limbo", _COLUMNS, rows, total=total, none=none)
 
 
 @app.command("show")
@@ -67,7 +67,7 @@ def show(
 
     with opened_limbo(provider) as limbo:
         waiting = drive(get_from_limbo(limbo, number))
-    State.of(context).document(_row(waiting) | {"message": whole(waiting.message)})
+    CliState.of(context).document(_row(waiting) | {"message": whole(waiting.message)})
 
 
 @app.command("release")
@@ -82,7 +82,7 @@ def release(
 
     with opened_limbo(provider) as limbo:
         due = drive(release_from_limbo(limbo, numbers, force=force))
-    show_changed(State.of(context), "released", due)
+    show_changed(CliState.of(context), "released", due)
 
 
 @app.command("delete")
@@ -99,7 +99,7 @@ def delete(
     with opened_limbo(provider) as limbo:
         confirm(f"Delete for good from limbo: {', '.join(map(str, numbers))}?", yes=yes)
         gone = drive(drop_from_limbo(limbo, numbers, force=force))
-    show_changed(State.of(context), "deleted", gone)
+    show_changed(CliState.of(context), "deleted", gone)
 
 
 def _row(waiting: "InLimbo") -> dict[str, Any]:

@@ -11,7 +11,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from triggers.cli.shared.embedded import FILE, provider_to_look_into
 from triggers.cli.shared.options import limit_option
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 from triggers.operations.looking import named, refuse_absent_file
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def checked_url(provider: str | None) -> str:
     Raises:
         ConfigurationError: there is neither, or nothing to look into.
     """
-    provider = provider_to_look_into(provider, State())
+    provider = provider_to_look_into(provider, CliState())
     if not provider:
         problem = f"is missing: doubtless.toml names none, and this folder has no {FILE}"
         raise ConfigurationError("--provider", problem, f"give {_URLS}, or set DOUBTLESS_PROVIDER")
@@ -106,14 +106,14 @@ def chosen(numbers: Sequence[int] | None, *, every: bool) -> Sequence[int] | Non
     return None if every else numbers
 
 
-def show_changed(state: State, done: str, numbers: Sequence[int]) -> None:
+def show_changed(state: CliState, done: str, numbers: Sequence[int]) -> None:
     """Print what was changed; exit code 1 if nothing was."""
     state.show(done, ["id"], [{"id": number} for number in numbers], none=f"nothing was {done}")
     if not numbers:
         raise typer.Exit(1)
 
 
-def show_done(state: State, document: dict[str, Any], text: str) -> None:
+def show_done(state: CliState, document: dict[str, Any], text: str) -> None:
     """Print the result of an action that has no list."""
     if state.as_json:
         state.document(document)

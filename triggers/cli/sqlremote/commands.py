@@ -16,7 +16,7 @@ from triggers.cli.shared.options import (
     YES_OPTION,
     confirm,
 )
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 
 app = CommandGroup(
     no_args_is_help=True, help="Run and control links: guaranteed, ordered delivery between two databases."
@@ -41,7 +41,7 @@ def setup(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | 
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
     with work.opened(settings) as links:
-        work.show_set_up(State.of(context), links, work.chosen(links, only))
+        work.show_set_up(CliState.of(context), links, work.chosen(links, only))
 
 
 @app.command()
@@ -53,7 +53,7 @@ def status(context: typer.Context, settings: Path = _SETTINGS, only: list[str] |
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
     with work.opened(settings) as links:
-        work.show_status(State.of(context), links, work.chosen(links, only))
+        work.show_status(CliState.of(context), links, work.chosen(links, only))
 
 
 @app.command()
@@ -69,7 +69,7 @@ def stop(
     with work.opened(settings) as links:
         work.row_of(links, link)
         drive(links.history.watermarks.stop(link, reason))
-    State.of(context).say(f"{link} is stopped")
+    CliState.of(context).say(f"{link} is stopped")
 
 
 @app.command()
@@ -81,7 +81,7 @@ def start(context: typer.Context, settings: Path = _SETTINGS, link: str = _LINK)
         row = work.startable(links, link)
         drive(links.history.watermarks.stop(link, None))
     before = "it was not stopped" if row.stopped is None else f"it was stopped: {row.stopped}"
-    State.of(context).say(f"{link} may run; {before}")
+    CliState.of(context).say(f"{link} may run; {before}")
 
 
 @app.command()
@@ -98,7 +98,7 @@ def revoke(
     """
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
-    state = State.of(context)
+    state = CliState.of(context)
     with work.opened(settings) as links:
         unconfirmed = work.revocable(links, link)
         confirm(
@@ -134,7 +134,7 @@ def reset(
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
     begin = None if peer is None else work.begin_of(peer)
-    state = State.of(context)
+    state = CliState.of(context)
     confirm(work.question(link, begin, confirmed), yes=yes)
     with work.opened(settings) as links:
         row = work.reset(links, link, peer=begin, confirmed=confirmed)
@@ -174,7 +174,7 @@ def extract(
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
     where = None if beyond is None else work.begin_of(beyond, option="--beyond")
-    state = State.of(context)
+    state = CliState.of(context)
     confirm(f"Begin anew with {link}, and let the other end load {to}?", yes=yes)
     with work.opened(settings) as links:
         work.row_of(links, link)
@@ -201,7 +201,7 @@ def load(
     """Replace the rows of the tables in an extract, and continue after it, in one transaction."""
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
-    state = State.of(context)
+    state = CliState.of(context)
     refuse_unreadable("FILE", file)
     confirm(f"Replace all rows of the tables in {file}?", yes=yes)
     with work.opened(settings) as links:
@@ -234,7 +234,7 @@ def compare(
     """
     from triggers.cli.sqlremote import comparing  # noqa: PLC0415  (loads SQLAlchemy)
 
-    comparing.compare_ends(State.of(context), settings, link, other=other, to=to)
+    comparing.compare_ends(CliState.of(context), settings, link, other=other, to=to)
 
 
 @app.command()
@@ -244,7 +244,7 @@ def send(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | N
 
     with work.opened(settings) as links:
         work.send_once(links, work.chosen(links, only))
-        work.show_status(State.of(context), links, work.chosen(links, only))
+        work.show_status(CliState.of(context), links, work.chosen(links, only))
 
 
 @app.command()
@@ -261,7 +261,7 @@ def receive(
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
     with work.opened(settings) as links:
-        work.once(State.of(context), links, module, only, sends=False)
+        work.once(CliState.of(context), links, module, only, sends=False)
 
 
 @app.command()
@@ -285,7 +285,7 @@ def run(
     """
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
-    state = State.of(context)
+    state = CliState.of(context)
     consumer = log_as_consumer(name, log_format, verdicts=log_verdicts)
     with work.opened(settings) as links:
         if batch:

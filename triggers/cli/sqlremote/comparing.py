@@ -7,7 +7,7 @@ from typing import Final
 import typer
 
 from history.errors import ConfigurationError
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 from triggers.cli.sqlremote.work import opened
 from triggers.providers.sqlremote import comparison
 from triggers.providers.sqlremote.comparison import Difference
@@ -16,7 +16,7 @@ from triggers.providers.sqlremote.comparison import Difference
 SHOWN: Final = 10
 
 
-def compare_ends(state: State, settings: Path, link: str, *, other: str | None, to: Path | None) -> None:
+def compare_ends(state: CliState, settings: Path, link: str, *, other: str | None, to: Path | None) -> None:
     """Compare the tables of a link, or write or show their checksums.
 
     Raises:
@@ -43,7 +43,7 @@ def compare_ends(state: State, settings: Path, link: str, *, other: str | None, 
     state.show("tables", ["table", "rows", "checksum"], rows)
 
 
-def _show(state: State, differences: Sequence[Difference]) -> None:
+def _show(state: CliState, differences: Sequence[Difference]) -> None:
     kinds = ("missing_here", "missing_there", "different")
     rows = [
         {"table": table.table, "rows": table.rows, "other_rows": table.other_rows}

@@ -16,7 +16,7 @@ from history.sql.links.watermark import LinkRow
 from history.store.watermark import Epoch, Offset
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.loading import collect
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 from triggers.cli.sqlremote.running import applying_changes, run_once, run_sender, trigger_of
 from triggers.consumer.core import Consumer
 from triggers.consumer.drain import DrainSignals
@@ -51,7 +51,7 @@ COLUMNS = (
 )
 
 
-def show_set_up(state: State, links: Links, names: Sequence[str]) -> None:
+def show_set_up(state: CliState, links: Links, names: Sequence[str]) -> None:
     """Create what links need, the triggers too, and show the links.
 
     Raises:
@@ -76,7 +76,7 @@ def send_once(links: Links, names: Sequence[str]) -> None:
         drive(run_once(links.agent(name, applies=False, batch=True)))
 
 
-def once(state: State, links: Links, module: str | None, only: list[str] | None, *, sends: bool) -> None:
+def once(state: CliState, links: Links, module: str | None, only: list[str] | None, *, sends: bool) -> None:
     """Receive with the triggers of a module, and send if ``sends``, once."""
     names = chosen(links, only)
     triggers = _applying(state, links, module, names)
@@ -95,7 +95,7 @@ def once(state: State, links: Links, module: str | None, only: list[str] | None,
 
 
 def run_links(
-    state: State,
+    state: CliState,
     links: Links,
     module: str | None,
     names: Sequence[str],
@@ -121,7 +121,9 @@ def run_links(
     show_status(state, links, names)
 
 
-def _applying(state: State, links: Links, module: str | None, names: Sequence[str]) -> Sequence[AnyTrigger]:
+def _applying(
+    state: CliState, links: Links, module: str | None, names: Sequence[str]
+) -> Sequence[AnyTrigger]:
     """Return the triggers that receive from these links: a module's, and ours for captured tables."""
     declared = [] if module is None else collect(module, configuration=configuration_of(state))
     wanted = {LINK + name for name in names}
@@ -156,7 +158,7 @@ def _wait(
             waited += 0.1
 
 
-def show_status(state: State, links: Links, names: Sequence[str]) -> None:
+def show_status(state: CliState, links: Links, names: Sequence[str]) -> None:
     """Show how far links got.
 
     Raises:

@@ -27,7 +27,7 @@ AGAIN, STREAMS = "doubtless-again", "/live/"
 _OWN = {"same-origin", "none"}
 
 
-class Gate:
+class AccessGate:
     """Lets people in, by the rules of ``access``; ``recorder`` records users that a proxy has signed in."""
 
     def __init__(self, access: Access, sessions: Sessions, recorder: Recorder | None = None) -> None:

@@ -75,15 +75,15 @@ class Sessions:
         now = self._clock()
         session = Session(user, role, now, now, by_proxy, address, token)
         with self._lock:
-            over = [(one, why) for one in self._known.values() if (why := self._why_over(one)) is not None]
-            for one, _ in over:
-                del self._known[one.key]
+            over = [(old, why) for old in self._known.values() if (why := self._why_over(old)) is not None]
+            for old, _ in over:
+                del self._known[old.key]
             if len(self._known) >= MOST:
                 spare = self._spare()
                 over.append((self._known.pop(spare.key), TOO_MANY))
             self._known[session.key] = session
-        for one, why in over:
-            self._ended(one, why)
+        for old, why in over:
+            self._ended(old, why)
         return session
 
     def find(self, key: str | None, *, touch: bool = True) -> Session | None:
@@ -103,14 +103,14 @@ class Sessions:
     def end(self, session: Session, why: str) -> None:
         """End a session, and record the reason."""
         with self._lock:
-            known = self._known.pop(session.key, None)
-        if known is not None:
+            ended = self._known.pop(session.key, None)
+        if ended is not None:
             self._ended(session, why)
 
     def _spare(self) -> Session:
         """Return the session that was idle for longest, of the user who has the most sessions."""
-        of_each = Counter(one.user for one in self._known.values())
-        return min(self._known.values(), key=lambda one: (-of_each[one.user], one.seen))
+        of_each = Counter(session.user for session in self._known.values())
+        return min(self._known.values(), key=lambda session: (-of_each[session.user], session.seen))
 
     def _why_over(self, session: Session) -> str | None:
         """Return why a session is over; None while it lasts."""

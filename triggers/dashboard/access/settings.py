@@ -102,8 +102,8 @@ class Access:
         """Return the token with this secret; its timing reveals nothing about other secrets."""
         offered = _hashed(secret)
         tokens = self.known_tokens()
-        found = [token for token in tokens if hmac.compare_digest(offered, _hashed(token.secret))]
-        return found[0] if found else None
+        matching = [token for token in tokens if hmac.compare_digest(offered, _hashed(token.secret))]
+        return matching[0] if matching else None
 
 
 class TokenFile:
@@ -159,15 +159,15 @@ def read_tokens(file: Path) -> list[Token]:
         ) from error
     tokens: list[Token] = []
     for number, line in enumerate(text.splitlines(), 1):
-        words = line.split()
-        if not words or line.lstrip().startswith("#"):
+        columns = line.split()
+        if not columns or line.lstrip().startswith("#"):
             continue
-        role = Role.of(words[1]) if len(words) == _WORDS else None
+        role = Role.of(columns[1]) if len(columns) == _WORDS else None
         if role is None:  # nothing of it is quoted: any of its words may be the secret
             problem = f"line {number} of {file} is no token"
             remedy = "write a name, a role (viewer, operator or admin) and a secret on each line"
             raise ConfigurationError(setting, problem, remedy)
-        tokens.append(Token(words[0], role, words[2]))
+        tokens.append(Token(columns[0], role, columns[2]))
     if not tokens:
         raise ConfigurationError(setting, f"there is no token in {file}", "write one on a line")
     _check_secrets(tokens)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from triggers.dashboard.api.operation import AS_TEXT, Answer, Operation, Parameter
+from triggers.dashboard.api.operation import AS_TEXT, ApiAnswer, ApiOperation, Parameter
 from triggers.dashboard.api.schemas import Problem
 
 #: Where the document's schemas are.
@@ -19,11 +19,11 @@ one of the file of `--tokens`. Its role decides what a program sees and may do: 
 role before it may (viewer, operator, admin). Its name is in the record of each decision."""
 
 
-def document_of(operations: Sequence[Operation]) -> dict[str, Any]:
+def document_of(operations: Sequence[ApiOperation]) -> dict[str, Any]:
     """Return the OpenAPI document of some operations."""
     paths: dict[str, dict[str, Any]] = {}
-    for one in operations:
-        paths.setdefault(one.path, {})[one.method.lower()] = _operation(one)
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -41,9 +41,11 @@ def document_of(operations: Sequence[Operation]) -> dict[str, Any]:
     }
 
 
-def _schemas(operations: Sequence[Operation]) -> dict[str, Any]:
-    answers: list[type[BaseModel]] = [one.answer.body for one in operations if one.answer.body is not None]
-    forms: list[type[BaseModel]] = [one.form for one in operations if one.form is not None]
+def _schemas(operations: Sequence[ApiOperation]) -> dict[str, Any]:
+    answers: list[type[BaseModel]] = [
+        operation.answer.body for operation in operations if operation.answer.body is not None
+    ]
+    forms: list[type[BaseModel]] = [operation.form for operation in operations if operation.form is not None]
     models: list[tuple[type[BaseModel], Literal["serialization", "validation"]]] = [
         (Problem, "serialization"),
         *((model, "serialization") for model in dict.fromkeys(answers)),
@@ -54,27 +56,27 @@ def _schemas(operations: Sequence[Operation]) -> dict[str, Any]:
     return schemas
 
 
-def _operation(one: Operation) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "operationId": one.name,
-        "summary": one.summary,
-        "description": f"{one.about} Needs the role {one.role.word}.".strip(),
-        "x-role": one.role.word,
+def _operation(operation: ApiOperation) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "description": f"{operation.about} Needs the role {operation.role.word}.".strip(),
+        "x-role": operation.role.word,
         "responses": {
-            str(one.answer.status): _answer(one.answer),
-            **{str(status): _problem(status, why) for status, why in one.refusals.items()},
+            str(operation.answer.status): _answer(operation.answer),
+            **{str(status): _problem(status, why) for status, why in operation.refusals.items()},
         },
     }
-    if one.parameters:
-        found["parameters"] = [_parameter(parameter) for parameter in one.parameters]
-    if one.form is not None:
-        content = _content(_reference(one.form), one.form_example)
-        found["requestBody"] = {"required": True, "content": {"application/x-www-form-urlencoded": content}}
-    return found
+    if operation.parameters:
+        entry["parameters"] = [_parameter(parameter) for parameter in operation.parameters]
+    if operation.form is not None:
+        content = _content(_reference(operation.form), operation.form_example)
+        entry["requestBody"] = {"required": True, "content": {"application/x-www-form-urlencoded": content}}
+    return entry
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
-    content: dict[str, Any] = {kind: {"schema": {"type": "string"}} for kind in answer.also}
+def _answer(answer: ApiAnswer) -> dict[str, Any]:
+    content: dict[str, Any] = {media_type: {"schema": {"type": "string"}} for media_type in answer.also}
     if answer.body is not None and answer.lines:
         line = _reference(answer.body)
         schema = {"type": "string", "description": "a JSON object in each line", "x-line": line}
@@ -83,13 +85,13 @@ def _answer(answer: Answer) -> dict[str, Any]:
         content = {"application/json": _content(_reference(answer.body), answer.example), **content}
     elif not content and answer.location is None:
         content = {"application/json": {"schema": {"type": "object"}}}
-    found: dict[str, Any] = {"description": answer.about}
+    response: dict[str, Any] = {"description": answer.about}
     if content:
-        found["content"] = content
+        response["content"] = content
     if answer.location is not None:
         location = {"description": answer.location, "schema": {"type": "string"}}
-        found["headers"] = {"Location": location}
-    return found
+        response["headers"] = {"Location": location}
+    return response
 
 
 def _problem(status: int, why: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ApiAnswer:
     """The answer to a request that succeeds.
 
     ``body`` is the answer as JSON, or a line of it if ``lines``. ``also`` are other media types, as text.
@@ -39,7 +39,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class ApiOperation:
     """A method of an address: its page, the role that it needs, and its description.
 
     ``problems`` are the statuses of requests that it refuses, and why; see :attr:`refusals` for all of them.
@@ -51,7 +51,7 @@ class Operation:
     role: Role
     name: str
     summary: str
-    answer: Answer
+    answer: ApiAnswer
     about: str = ""
     parameters: Sequence[Parameter] = ()
     form: type[BaseModel] | None = None

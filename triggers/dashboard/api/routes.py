@@ -8,7 +8,7 @@ from starlette.responses import Response
 from history.store.decisions import DecisionKind
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.api.document import document_of
-from triggers.dashboard.api.operation import Answer, Operation, Parameter
+from triggers.dashboard.api.operation import ApiAnswer, ApiOperation, Parameter
 from triggers.dashboard.api.schemas import (
     DeadLetters,
     Decision,
@@ -80,22 +80,22 @@ def openapi(visit: Visit) -> Response:
     return visit.data(document_of(OPERATIONS))
 
 
-def _progress(about: str) -> Answer:
-    return Answer(status=303, about=about, location="the address of its progress: showJob")
+def _progress(about: str) -> ApiAnswer:
+    return ApiAnswer(status=303, about=about, location="the address of its progress: showJob")
 
 
 #: All addresses for programs.
 OPERATIONS = (
-    Operation(
+    ApiOperation(
         method="GET",
         path=f"{API}openapi.json",
         page=openapi,
         role=Role.VIEWER,
         name="openapi",
         summary="Return this document",
-        answer=Answer(about="This document, in OpenAPI 3.1."),
+        answer=ApiAnswer(about="This document, in OpenAPI 3.1."),
     ),
-    Operation(
+    ApiOperation(
         method="GET",
         path=f"{API}parked",
         page=export.export,
@@ -131,7 +131,7 @@ OPERATIONS = (
             Parameter(name="older", about="only messages that were parked longer ago", example="1h"),
             Parameter(name="newer", about="only messages that were parked within this time", example="7d"),
         ),
-        answer=Answer(
+        answer=ApiAnswer(
             about="The messages, the oldest of each group first.",
             body=ParkedMessage,
             lines=True,
@@ -142,7 +142,7 @@ OPERATIONS = (
             503: "A history does not answer, or is still being counted: the list would not be complete.",
         },
     ),
-    Operation(
+    ApiOperation(
         method="GET",
         path=f"{API}message",
         page=message.message,
@@ -154,10 +154,10 @@ OPERATIONS = (
             Parameter(name="trigger", about="the message's trigger", example="book", required=True),
             Parameter(name="id", about="the message's id", example=_MESSAGE["id"], required=True),
         ),
-        answer=Answer(about="The message.", body=MessageFacts, example=_MESSAGE),
+        answer=ApiAnswer(about="The message.", body=MessageFacts, example=_MESSAGE),
         problems={404: f"{_NO_SUCH_TRIGGER} Or: the message is not parked any more."},
     ),
-    Operation(
+    ApiOperation(
         method="POST",
         path=f"{API}decide",
         page=decide.decide,
@@ -175,7 +175,7 @@ OPERATIONS = (
             422: "The reason is missing.",
         },
     ),
-    Operation(
+    ApiOperation(
         method="POST",
         path=f"{API}cancel",
         page=progress.cancel,
@@ -187,7 +187,7 @@ OPERATIONS = (
         answer=_progress("The decision is cancelled."),
         problems={409: "This decision is not being carried out any more."},
     ),
-    Operation(
+    ApiOperation(
         method="POST",
         path=f"{API}continue",
         page=progress.resume,
@@ -199,7 +199,7 @@ OPERATIONS = (
         answer=_progress("The decision has begun."),
         problems={409: "Every message of this decision has had its turn."},
     ),
-    Operation(
+    ApiOperation(
         method="POST",
         path=f"{API}comment",
         page=message.comment,
@@ -207,7 +207,7 @@ OPERATIONS = (
         name="comment",
         summary="Comment on a parked message, or assign it",
         form=NewComment,
-        answer=Answer(
+        answer=ApiAnswer(
             status=303, about="The comment is stored.", location="the address of the message: showMessage"
         ),
         problems={
@@ -215,16 +215,16 @@ OPERATIONS = (
             404: f"{_NO_SUCH_TRIGGER} Or: the message is not parked any more.",
         },
     ),
-    Operation(
+    ApiOperation(
         method="GET",
         path=f"{API}filters",
         page=parked.list_filters,
         role=Role.VIEWER,
         name="listFilters",
         summary="List the saved filters of parked messages",
-        answer=Answer(about="The filters.", body=SavedFilters),
+        answer=ApiAnswer(about="The filters.", body=SavedFilters),
     ),
-    Operation(
+    ApiOperation(
         method="POST",
         path=f"{API}filter",
         page=parked.save_filter,
@@ -232,10 +232,10 @@ OPERATIONS = (
         name="saveFilter",
         summary="Save a filter of parked messages under a name",
         form=NewFilter,
-        answer=Answer(about="The filter is saved; these are all.", body=SavedFilters),
+        answer=ApiAnswer(about="The filter is saved; these are all.", body=SavedFilters),
         problems={400: "The form is invalid, it filters nothing, or too many filters are saved."},
     ),
-    Operation(
+    ApiOperation(
         method="POST",
         path=f"{API}forget-filter",
         page=parked.remove_filter,
@@ -243,10 +243,10 @@ OPERATIONS = (
         name="removeFilter",
         summary="Remove a saved filter",
         form=FilterName,
-        answer=Answer(about="The filter is removed; these are left.", body=SavedFilters),
+        answer=ApiAnswer(about="The filter is removed; these are left.", body=SavedFilters),
         problems={404: "No saved filter has this name."},
     ),
-    Operation(
+    ApiOperation(
         method="POST",
         path=f"{API}letters",
         page=providers.letters,
@@ -255,10 +255,10 @@ OPERATIONS = (
         summary="Park the messages of a dead-letter destination",
         about="One request parks at most 1,000 messages. It ends when no message has come for three seconds.",
         form=DeadLetters,
-        answer=Answer(about="The letters are parked.", body=ParkedLetters),
+        answer=ApiAnswer(about="The letters are parked.", body=ParkedLetters),
         problems={400: "The form is invalid, or a trigger receives from this destination."},
     ),
-    Operation(
+    ApiOperation(
         method="GET",
         path=f"{API}job",
         page=progress.job,
@@ -270,7 +270,7 @@ OPERATIONS = (
                 name="key", about="from the answer to a decision", example="a1b2c3d4e5f60718", required=True
             ),
         ),
-        answer=Answer(about="The progress.", body=Job, example=_JOB),
+        answer=ApiAnswer(about="The progress.", body=Job, example=_JOB),
         problems={404: "The dashboard does not remember such a decision."},
     ),
 )

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 
-from triggers.dashboard.charts.series import Period, Values
+from triggers.dashboard.charts.series import ChartPeriod, Values
 
 #: The size of a picture, and where its values are: left, right, top and bottom.
 WIDTH, HEIGHT = 320, 150
 LEFT, RIGHT, TOP, BOTTOM = 40.0, 312.0, 10.0, 126.0
 
 #: The time between two marks of the axis, in seconds.
-MARKS = {Period.HOUR: 900, Period.DAY: 21_600}
+MARKS = {ChartPeriod.HOUR: 900, ChartPeriod.DAY: 21_600}
 
 Numbers = Sequence[float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChartLine:
     """A line of a chart: its name, its values, and how it is drawn.
 
     ``runs`` are the points of each piece without a gap. ``dots`` are points without a neighbour.
@@ -57,7 +57,7 @@ class Chart:
     key: str
     title: str
     unit: str
-    lines: Sequence[Line]
+    lines: Sequence[ChartLine]
     heights: Sequence[Mark]
     times: Sequence[Mark]
     gaps: Sequence[tuple[float, float]]
@@ -78,7 +78,7 @@ class Section:
     ``is_known`` is False until the first reading.
     """
 
-    period: Period
+    period: ChartPeriod
     charts: Sequence[Chart]
     rows: Sequence[Row]
     missing: int
@@ -117,12 +117,12 @@ def section_of(values: Values, *, is_known: bool = True) -> Section:
 
 
 def _chart(
-    key: str, title: str, unit: str, values: Values, given: Sequence[tuple[str, str, Numbers]]
+    key: str, title: str, unit: str, values: Values, drawn: Sequence[tuple[str, str, Numbers]]
 ) -> Chart:
-    most = top_of(max((one for _, _, numbers in given for one in numbers if one is not None), default=0.0))
+    most = top_of(max((number or 0.0 for _, _, numbers in drawn for number in numbers), default=0.0))
     lines = [
-        Line(name, style, numbers, *_pieces(numbers, most, values.period.count))
-        for name, style, numbers in given
+        ChartLine(name, style, numbers, *_pieces(numbers, most, values.period.count))
+        for name, style, numbers in drawn
     ]
     heights = [Mark(_y(share * most, most), short(share * most)) for share in (0.0, 0.5, 1.0)]
     return Chart(key, title, unit, lines, heights, list(_times(values)), list(_gaps(values)))
@@ -151,7 +151,7 @@ def _pieces(numbers: Numbers, most: float, count: int) -> tuple[Sequence[str], S
     """Return the lines between gaps, and single points."""
     runs: list[str] = []
     dots: list[tuple[float, float]] = []
-    for is_gap, group in groupby(enumerate(numbers), lambda one: one[1] is None):
+    for is_gap, group in groupby(enumerate(numbers), lambda numbered: numbered[1] is None):
         points = [(_x(index, count), _y(value or 0.0, most)) for index, value in group]
         if is_gap:
             continue
@@ -167,8 +167,8 @@ def _gaps(values: Values) -> Iterator[tuple[float, float]]:
     old = range(count - values.coming)
     for is_reported, group in groupby(old, lambda index: values.reported[index]):
         if not is_reported:
-            found = list(group)
-            left, right = max(LEFT, _x(found[0], count) - half), min(RIGHT, _x(found[-1], count) + half)
+            gap = list(group)
+            left, right = max(LEFT, _x(gap[0], count) - half), min(RIGHT, _x(gap[-1], count) + half)
             yield round(left, 1), round(right - left, 1)
 
 

@@ -9,10 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from threading import Lock
 
-from history.beside.charts import Step, charts_of
+from history.beside.charts import ChartStep, charts_of
 from history.bridge import drive
 from history.errors import DoubtlessError
-from triggers.dashboard.charts.series import Part, Parts, Period, Values, parts_of, values_of
+from triggers.dashboard.charts.series import ChartPeriod, Parts, PeriodPart, Values, parts_of, values_of
 from triggers.dashboard.pulse import Pulse
 
 #: How old what is shown may be before it is read again, in seconds.
@@ -30,7 +30,9 @@ class _Known:
     """The known parts of a trigger, and when they were read."""
 
     read_at: float
-    parts: dict[Period, dict[int, Part]] = field(default_factory=dict[Period, dict[int, Part]])
+    parts: dict[ChartPeriod, dict[int, PeriodPart]] = field(
+        default_factory=dict[ChartPeriod, dict[int, PeriodPart]]
+    )
 
 
 class Charts:
@@ -57,8 +59,8 @@ class Charts:
         if reading is not None and not (self._background and self.has_read(names)):
             wait([reading], PATIENCE if self._background else None)
         with self._lock:
-            known = [self._known[name].parts for name in names if name in self._known]
-        return [values_of([_of(parts, period) for parts in known], period, now) for period in Period]
+            charts = [self._known[name].parts for name in names if name in self._known]
+        return [values_of([_of(parts, period) for parts in charts], period, now) for period in ChartPeriod]
 
     def has_read(self, names: Iterable[str]) -> bool:
         """Whether any of these triggers was read."""
@@ -79,8 +81,8 @@ class Charts:
             return self._reading
 
     def _is_due(self, name: str, now: float) -> bool:
-        known = self._known.get(name)
-        return known is None or not self._background or now - known.read_at >= FRESH
+        cached = self._known.get(name)
+        return cached is None or not self._background or now - cached.read_at >= FRESH
 
     def _read_all(self, names: Iterable[str]) -> None:
         for name in names:
@@ -96,23 +98,23 @@ class Charts:
         made = _Known(now)
         if charts is not None and before is not None and now - before.read_at < ALL_AGAIN:
             steps = drive(charts.steps(name, hours=1))
-            made.parts = {period: _newer(_of(before.parts, period), steps, period) for period in Period}
+            made.parts = {period: _newer(_of(before.parts, period), steps, period) for period in ChartPeriod}
         elif charts is not None:
             steps = drive(charts.steps(name))
-            made.parts = {period: parts_of(steps, period) for period in Period}
+            made.parts = {period: parts_of(steps, period) for period in ChartPeriod}
         with self._lock:
             self._known[name] = made
 
 
-def _of(parts: Mapping[Period, Parts], period: Period) -> Parts:
+def _of(parts: Mapping[ChartPeriod, Parts], period: ChartPeriod) -> Parts:
     return parts.get(period, {})
 
 
-def _newer(known: Parts, steps: Sequence[Step], period: Period) -> dict[int, Part]:
+def _newer(before: Parts, steps: Sequence[ChartStep], period: ChartPeriod) -> dict[int, PeriodPart]:
     """Return parts after more steps were read: these decide about the parts that begin after the first."""
     if not steps:
-        return dict(known)
+        return dict(before)
     first = steps[0].at.timestamp() // period.seconds
     last = steps[-1].at.timestamp() // period.seconds
-    kept = {number: part for number, part in known.items() if last - period.count <= number <= first}
+    kept = {number: part for number, part in before.items() if last - period.count <= number <= first}
     return {number: part for number, part in parts_of(steps, period).items() if number > first} | kept

@@ -10,14 +10,14 @@ from datetime import timedelta
 from enum import Enum
 from itertools import pairwise, takewhile
 
-from history.beside.charts import STEP, Step
+from history.beside.charts import STEP, ChartStep
 from history.store.control import Counts
 
 #: Between two steps that are further apart, there is a gap: one step may be missing.
 LONGEST_STEP = 2.5 * STEP
 
 
-class Period(Enum):
+class ChartPeriod(Enum):
     """The time that a chart shows: a number of parts, each of some seconds."""
 
     HOUR = ("The last hour", "minute", 60, 60)
@@ -28,7 +28,7 @@ class Period(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PeriodPart:
     """The sums of a part of a period, in so many known seconds of it, and how many messages were parked."""
 
     seconds: float = 0.0
@@ -39,9 +39,9 @@ class Part:
     microseconds: float = 0.0
     parked: int | None = None
 
-    def joined(self, done: "Part", share: float) -> "Part":
+    def joined(self, done: "PeriodPart", share: float) -> "PeriodPart":
         """Return this part with a share of what was done between two steps."""
-        return Part(
+        return PeriodPart(
             self.seconds + share * done.seconds,
             self.done + share * done.done,
             self.duplicates + share * done.duplicates,
@@ -53,7 +53,7 @@ class Part:
 
 
 #: Parts by their number since 1970.
-Parts = Mapping[int, Part]
+Parts = Mapping[int, PeriodPart]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Values:
     report may still come.
     """
 
-    period: Period
+    period: ChartPeriod
     first: int
     reported: Sequence[bool]
     coming: int
@@ -76,50 +76,50 @@ class Values:
     parked: Sequence[float | None]
 
 
-def parts_of(steps: Iterable[Step], period: Period) -> dict[int, Part]:
+def parts_of(steps: Iterable[ChartStep], period: ChartPeriod) -> dict[int, PeriodPart]:
     """Return what happened in each part of a period between some steps, the oldest first."""
-    parts: dict[int, Part] = {}
+    parts: dict[int, PeriodPart] = {}
     for before, after in pairwise(steps):
         if timedelta(0) < after.at - before.at <= LONGEST_STEP:
             done = _between(before, after)
             for number, share in _shares(before.at.timestamp(), after.at.timestamp(), period.seconds):
-                parts[number] = parts.get(number, Part()).joined(done, share)
+                parts[number] = parts.get(number, PeriodPart()).joined(done, share)
     return parts
 
 
-def values_of(triggers: Sequence[Parts], period: Period, now: float) -> Values:
+def values_of(triggers: Sequence[Parts], period: ChartPeriod, now: float) -> Values:
     """Return the values of a period that ends now, of some triggers together."""
     first = int(now // period.seconds) - period.count + 1
-    known = [
+    slots = [
         [part for parts in triggers if (part := parts.get(number)) is not None and part.seconds > 0]
         for number in range(first, first + period.count)
     ]
     return Values(
         period,
         first,
-        [bool(some) for some in known],
-        _coming(known, first, period, now),
-        [_sum(part.done / part.seconds for part in some) for some in known],
-        [_sum(part.duplicates / part.seconds for part in some) for some in known],
-        [_sum(part.failed / part.seconds for part in some) for some in known],
-        [_mean(some) for some in known],
-        [_sum(part.parked for part in some if part.parked is not None) for some in known],
+        [bool(some) for some in slots],
+        _coming(slots, first, period, now),
+        [_sum(part.done / part.seconds for part in some) for some in slots],
+        [_sum(part.duplicates / part.seconds for part in some) for some in slots],
+        [_sum(part.failed / part.seconds for part in some) for some in slots],
+        [_mean(some) for some in slots],
+        [_sum(part.parked for part in some if part.parked is not None) for some in slots],
     )
 
 
-def _coming(known: Sequence[Sequence[Part]], first: int, period: Period, now: float) -> int:
+def _coming(slots: Sequence[Sequence[PeriodPart]], first: int, period: ChartPeriod, now: float) -> int:
     """Return how many of the last parts are too new to be reported; none after a longer silence."""
-    unknown = sum(1 for _ in takewhile(lambda some: not some, reversed(known)))
+    unknown = sum(1 for _ in takewhile(lambda some: not some, reversed(slots)))
     begin = (first + period.count - unknown) * period.seconds
     return unknown if now - begin <= LONGEST_STEP.total_seconds() else 0
 
 
-def _between(before: Step, after: Step) -> Part:
+def _between(before: ChartStep, after: ChartStep) -> PeriodPart:
     first, last = before.counts, after.counts
     if last.runs < first.runs or last.new < first.new:  # they were cleared meanwhile, and began at zero
         first = Counts()
     failed = max(0, last.failed - first.failed)
-    return Part(
+    return PeriodPart(
         (after.at - before.at).total_seconds(),
         max(0, last.new - first.new - failed),
         max(0, last.duplicate - first.duplicate),
@@ -139,10 +139,10 @@ def _shares(begin: float, end: float, seconds: int) -> Iterable[tuple[int, float
 
 
 def _sum(values: Iterable[float]) -> float | None:
-    found = list(values)
-    return sum(found) if found else None
+    numbers = list(values)
+    return sum(numbers) if numbers else None
 
 
-def _mean(parts: Sequence[Part]) -> float | None:
+def _mean(parts: Sequence[PeriodPart]) -> float | None:
     runs = sum(part.runs for part in parts)
     return sum(part.microseconds for part in parts) / runs / 1000 if runs else None

@@ -7,7 +7,7 @@ from threading import Event, Lock
 
 from history.store.decisions import OperatorDecision
 from history.store.parking import ParkedLabel
-from triggers.operations.pacing import Pace
+from triggers.operations.pacing import RunPace
 
 #: How many of the messages that a job leaves parked are named.
 NAMED = 50
@@ -43,7 +43,7 @@ class Share:
 
 
 @dataclass(slots=True)
-class Job:
+class DecisionJob:
     """One decision, and the share of each trigger in it.
 
     ``pace`` limits how many messages run in a second; ``cancelled_by`` is the person who cancelled it.
@@ -54,8 +54,8 @@ class Job:
     key: str = field(default_factory=lambda: token_hex(8))
     finished: Event = field(default_factory=Event)
     #: Called after all of it has ended.
-    ended: Callable[["Job"], None] | None = None
-    pace: Pace | None = None
+    ended: Callable[["DecisionJob"], None] | None = None
+    pace: RunPace | None = None
     cancelled_by: str | None = None
     _taking: Lock = field(default_factory=Lock)
 

@@ -13,10 +13,10 @@ from history.store.decisions import DecisionKind, OperatorDecision
 from history.store.parking import ParkedLabel
 from history.support.rendering import exception_info, text_of
 from triggers.consumer.options import AnyTrigger
-from triggers.dashboard.jobs.job import Job, Share
+from triggers.dashboard.jobs.job import DecisionJob, Share
 from triggers.dashboard.jobs.slots import Slots
 from triggers.dashboard.survey import Surveys
-from triggers.operations.pacing import NOTICED, Pace
+from triggers.operations.pacing import NOTICED, RunPace
 from triggers.operations.running import BROKE_OFF, run_row
 from triggers.pipeline.parking.decisions import GONE, Outcomes, decide
 
@@ -62,7 +62,7 @@ class Jobs:
     ) -> None:
         self._store_of, self._surveyor = store_of, surveyor
         self._triggers, self._history = triggers, history
-        self._known: dict[str, Job] = {}
+        self._known: dict[str, DecisionJob] = {}
         self._queues: dict[_Queue, deque[_Turns]] = {}
         self._lock = Lock()
         self._ending = Event()
@@ -74,9 +74,9 @@ class Jobs:
         decision: OperatorDecision,
         labels: Sequence[ParkedLabel],
         *,
-        ended: Callable[[Job], None] | None = None,
-        pace: Pace | None = None,
-    ) -> Job:
+        ended: Callable[[DecisionJob], None] | None = None,
+        pace: RunPace | None = None,
+    ) -> DecisionJob:
         """Begin to carry out a decision about messages; each trigger's messages are done in its turns.
 
         ``ended`` is called with the job after all of it has ended. ``pace`` limits its runs.
@@ -84,7 +84,8 @@ class Jobs:
         mine: dict[str, list[ParkedLabel]] = {}
         for label in labels:
             mine.setdefault(label.trigger_name, []).append(label)
-        job = Job(decision, [Share(name, len(some)) for name, some in mine.items()], ended=ended, pace=pace)
+        shares = [Share(name, len(some)) for name, some in mine.items()]
+        job = DecisionJob(decision, shares, ended=ended, pace=pace)
         with self._lock:
             self._known[job.key] = job
             while len(self._known) > REMEMBERED:
@@ -97,12 +98,12 @@ class Jobs:
                 self._line_up((share.trigger, runs), self._carry_out(job, share, mine[share.trigger], own))
         return job
 
-    def find(self, key: str | None) -> Job | None:
+    def find(self, key: str | None) -> DecisionJob | None:
         """Return a job by its key, if it is still remembered."""
         with self._lock:
             return self._known.get(key or "")
 
-    def unfinished(self) -> Sequence[Job]:
+    def unfinished(self) -> Sequence[DecisionJob]:
         """Return the jobs that are in progress, or wait for their turn."""
         with self._lock:
             return [job for job in self._known.values() if not job.finished.is_set()]
@@ -148,7 +149,7 @@ class Jobs:
                 self._ending.wait(rest if is_alone else min(rest, STEP))
 
     def _carry_out(
-        self, job: Job, share: Share, labels: Sequence[ParkedLabel], decision: OperatorDecision
+        self, job: DecisionJob, share: Share, labels: Sequence[ParkedLabel], decision: OperatorDecision
     ) -> _Turns:
         share.begun = True
         try:
@@ -175,10 +176,10 @@ class Jobs:
             share.rest = labels[share.closed + share.left :]
             self._finish(job, share)
 
-    def _finish(self, job: Job, share: Share) -> None:
+    def _finish(self, job: DecisionJob, share: Share) -> None:
         with self._lock:
             share.finished = True
-            is_last = all(one.finished for one in job.shares)
+            is_last = all(each.finished for each in job.shares)
         if is_last:
             if job.ended is not None:
                 job.ended(job)
@@ -197,12 +198,12 @@ class Jobs:
                 taken.append(verdict.label)
         return taken
 
-    def _is_stopped(self, job: Job) -> bool:
+    def _is_stopped(self, job: DecisionJob) -> bool:
         return self._ending.is_set() or job.cancelled_by is not None
 
     def _run(
         self,
-        job: Job,
+        job: DecisionJob,
         share: Share,
         labels: Sequence[ParkedLabel],
         step: OperatorDecision,
@@ -229,7 +230,7 @@ class Jobs:
             for label in waiting:
                 drive(outcomes.add(label, f"not run: {why}", closed=False))
 
-    def _why_not_run(self, job: Job) -> str:
+    def _why_not_run(self, job: DecisionJob) -> str:
         if job.cancelled_by is not None:
             return f"{job.cancelled_by} cancelled it"
         return "the dashboard was stopped" if self._ending.is_set() else BROKE_OFF

@@ -15,10 +15,10 @@ from history.store.decisions import DecisionKind, OperatorDecision
 from history.store.parking import ParkedKind, ParkedLabel
 from history.store.security import SecurityEvent, SecurityOutcome, SecurityRecord
 from triggers.dashboard.groups import Group
-from triggers.dashboard.jobs.job import Job
+from triggers.dashboard.jobs.job import DecisionJob
 from triggers.dashboard.pages.parked import why_not_run
 from triggers.dashboard.visit import Visit
-from triggers.operations.pacing import Pace, pace_of
+from triggers.operations.pacing import RunPace, pace_of
 from triggers.security.commands import targets
 from triggers.security.recorder import Recorder
 
@@ -37,7 +37,7 @@ Fields = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GroupPart:
     """Messages of one trigger and kind for a decision, and how a form names them.
 
     ``label`` makes a label of one of ``messages``; it is called only when the decision is carried out.
@@ -54,7 +54,7 @@ class Part:
 class Choice:
     """All messages of a decision, and the fields of a form for the whole decision."""
 
-    parts: Sequence[Part]
+    parts: Sequence[GroupPart]
     fields: Fields = ()
     #: Why all of them are parked.
     reason: str | None = None
@@ -66,7 +66,7 @@ class Choice:
 
     def labels(self, limit: int | None = None) -> list[ParkedLabel]:
         """Return the labels of all messages, or of at most ``limit``."""
-        return list(islice((part.label(one) for part in self.parts for one in part.messages), limit))
+        return list(islice((part.label(message) for part in self.parts for message in part.messages), limit))
 
 
 def preview(visit: Visit) -> Response:
@@ -109,7 +109,7 @@ def decide(visit: Visit) -> Response:
 
 
 def begin(
-    visit: Visit, decision: OperatorDecision, labels: Sequence[ParkedLabel], pace: Pace | None = None
+    visit: Visit, decision: OperatorDecision, labels: Sequence[ParkedLabel], pace: RunPace | None = None
 ) -> Response:
     """Begin a decision about messages, and show its progress."""
     pace = pace or pace_of(visit.given("rate"))
@@ -123,7 +123,7 @@ def begin(
     return visit.go("/job", key=job.key)
 
 
-def _ended(recorder: Recorder, records: Sequence[SecurityRecord], job: Job) -> None:
+def _ended(recorder: Recorder, records: Sequence[SecurityRecord], job: DecisionJob) -> None:
     """Record for which triggers a decision was aborted, and how many messages were closed before."""
     closed = {share.trigger: share.closed for share in job.shares if share.error is not None}
     for record in records:
@@ -132,7 +132,7 @@ def _ended(recorder: Recorder, records: Sequence[SecurityRecord], job: Job) -> N
             recorder.note(record.after(SecurityOutcome.FAILED, why))
 
 
-def _barred(visit: Visit, word: DecisionKind, part: Part) -> str | None:
+def _barred(visit: Visit, word: DecisionKind, part: GroupPart) -> str | None:
     """Return why a decision cannot be carried out about some messages; None if it can."""
     return why_not_run(visit, part.trigger, part.kind) if word is DecisionKind.RUN else None
 
@@ -172,7 +172,7 @@ def _chosen(visit: Visit) -> Choice:
         raise ConfigurationError("messages", "none is chosen", "tick some, or decide about the whole group")
     some = None if everything else set(ids)
     parts = [_part(group, some, untils.get(group.key), shown.get(group.key)) for group in groups]
-    fields = [("all", "yes")] if everything else [("id", one) for one in dict.fromkeys(ids)]
+    fields = [("all", "yes")] if everything else [("id", id_) for id_ in dict.fromkeys(ids)]
     fields += filters.given.items()
     return Choice([part for part in parts if part.messages], fields, groups[0].reason)
 
@@ -184,13 +184,13 @@ def _given(visit: Visit, name: str) -> Sequence[str]:
 
 def _of_each(visit: Visit, name: str, keys: Sequence[str], read: Callable[[str], T]) -> Mapping[str, T]:
     """Return the value of a name for each group, by the groups' keys; nothing without a value."""
-    given = _given(visit, name)
-    if given and len(given) != len(keys):
+    texts = _given(visit, name)
+    if texts and len(texts) != len(keys):
         raise ConfigurationError(name, "it is not given for each group", "open the page again")
-    return dict(zip(keys, map(read, given), strict=False))
+    return dict(zip(keys, map(read, texts), strict=False))
 
 
-def _part(group: Group, ids: set[str] | None, until: datetime | None, shown: int | None) -> Part:
+def _part(group: Group, ids: set[str] | None, until: datetime | None, shown: int | None) -> GroupPart:
     """Choose messages of a group; the page showed at most ``shown`` of them.
 
     A message that is parked later is not always the newest: clocks differ, and a survey takes time.
@@ -203,7 +203,7 @@ def _part(group: Group, ids: set[str] | None, until: datetime | None, shown: int
         raise ConfigurationError("group", problem, "look at them again")
     moments = [] if until is None else [("until", until.isoformat())]
     fields = [("key", group.key), *moments, ("shown", str(len(messages)))]
-    return Part(group.trigger, group.kind, messages, group.label, fields)
+    return GroupPart(group.trigger, group.kind, messages, group.label, fields)
 
 
 def _one(visit: Visit, trigger: str, id_: str) -> Choice:
@@ -216,7 +216,7 @@ def _one(visit: Visit, trigger: str, id_: str) -> Choice:
         )
     fields = [("trigger", trigger), ("id", id_), ("until", parked.parked_at.isoformat())]
     label = ParkedLabel.of(parked)
-    return Choice([Part(trigger, parked.kind, [label], _itself, fields)], reason=label.reason)
+    return Choice([GroupPart(trigger, parked.kind, [label], _itself, fields)], reason=label.reason)
 
 
 def _itself(label: ParkedLabel) -> ParkedLabel:
@@ -225,12 +225,12 @@ def _itself(label: ParkedLabel) -> ParkedLabel:
 
 def _instant(text: str) -> datetime:
     try:
-        found = datetime.fromisoformat(text)
+        instant = datetime.fromisoformat(text)
     except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
+        instant = None
+    if instant is None or instant.tzinfo is None:
         raise ConfigurationError("until", f"{text!r} is no time", "open the page again")
-    return found
+    return instant
 
 
 def _number(text: str) -> int:

@@ -27,12 +27,12 @@ def decisions(visit: Visit) -> Response:
         for name in (drive(store.triggers()) if trigger is None else [trigger])
     ]
     first = min((visit.page - 1) * ROWS, FURTHEST)
-    found = list(islice(heapq.merge(*lists, key=itemgetter("at"), reverse=True), first, first + ROWS + 1))
+    rows = list(islice(heapq.merge(*lists, key=itemgetter("at"), reverse=True), first, first + ROWS + 1))
     jobs = [job for job in operations.jobs.unfinished() if trigger is None or trigger in job.triggers]
     return visit.show(
         "desk/decisions.html",
-        rows=found[:ROWS],
-        more=len(found) > ROWS,
+        rows=rows[:ROWS],
+        more=len(rows) > ROWS,
         trigger=trigger,
         away=operations.pulse.away,
         named=NAMED,

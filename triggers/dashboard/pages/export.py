@@ -52,18 +52,18 @@ def export(visit: Visit) -> Response:
     refuse_unknown("format", "form of an export", form, FORMS)
     survey, key = visit.operations.surveyor.latest(), visit.asked("key")
     groups = asked_groups(visit, survey) if key is None else [survey.group(key)]
-    found = visit.filters.narrowed(group for group in groups if group is not None)
-    if key is not None and not found:
+    matching = visit.filters.narrowed(group for group in groups if group is not None)
+    if key is not None and not matching:
         return visit.problem(
             404, "Nothing is left of this group", "Its messages have been decided or closed."
         )
-    trigger = visit.trigger() if key is None else found[0].trigger
+    trigger = visit.trigger() if key is None else matching[0].trigger
     if missing := _missing(visit.operations, survey, trigger):
         why = ", ".join(missing)
         text = f"The export would not be complete: {why}. Try again, or choose another trigger."
         return visit.problem(503, "Not exported", text)
-    records = [visit.record_of(SecurityEvent.EXPORT, **target) for target in _targets(found, trigger)]
-    read = pieces(visit.operations, found, form, None if visit.sees_bodies else visit.shown)
+    records = [visit.record_of(SecurityEvent.EXPORT, **target) for target in _targets(matching, trigger)]
+    read = pieces(visit.operations, matching, form, None if visit.sees_bodies else visit.shown)
     with visit.recorded(records):
         first = next(read, b"")  # a history that is away answers with an error page
     rest = noting(read, visit.operations.recorder, records)
@@ -94,8 +94,8 @@ def pieces(
                 (line.id, drive(lot.get(line.id, trigger=group.trigger)))
                 for line in group.lines[start : start + PIECE]
             ]
-            parked = [one for id_, one in read if one is not None and one.id == id_]
-            yield head + write([row(one, shown) for one in parked], columns)
+            parked = [message for id_, message in read if message is not None and message.id == id_]
+            yield head + write([row(message, shown) for message in parked], columns)
             head = b""
     if head:
         yield head
@@ -119,8 +119,8 @@ def _after(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
 def _missing(operations: Operations, survey: Survey, trigger: str | None) -> list[str]:
     """Say which histories are away, or not counted yet, that have messages of a trigger, or of any."""
     wanted = operations.pulse.sources if trigger is None else [operations.pulse.source_of(trigger)]
-    away = [f"{one.address} does not answer" for one in wanted if one in operations.surveyor.fails]
-    new = [f"{one.address} is being counted" for one in wanted if one.address in survey.counting]
+    away = [f"{source.address} does not answer" for source in wanted if source in operations.surveyor.fails]
+    new = [f"{source.address} is being counted" for source in wanted if source.address in survey.counting]
     return [*away, *new]
 
 
@@ -143,8 +143,8 @@ def row(parked: Parked, shown: Shown | None) -> dict[str, Any]:
 
 def _as_json(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> bytes:
     """Return rows as lines of JSON in ASCII, without absent values."""
-    found = ({name: row[name] for name in columns if row.get(name) is not None} for row in rows)
-    return "".join(f"{json.dumps(row, default=datetime.isoformat)}\n" for row in found).encode()
+    objects = ({name: row[name] for name in columns if row.get(name) is not None} for row in rows)
+    return "".join(f"{json.dumps(row, default=datetime.isoformat)}\n" for row in objects).encode()
 
 
 def _as_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> bytes:

@@ -96,5 +96,5 @@ def _lines(
     yield from heapq.merge(*lists, key=_age, reverse=True)
 
 
-def _age(one: tuple[str, JournalLine]) -> tuple[datetime, str]:
-    return one[1].at or _NEVER, one[1].id
+def _age(entry: tuple[str, JournalLine]) -> tuple[datetime, str]:
+    return entry[1].at or _NEVER, entry[1].id

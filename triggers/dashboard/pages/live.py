@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-from triggers.dashboard.access.gate import Gate
+from triggers.dashboard.access.gate import AccessGate
 from triggers.dashboard.access.sessions import Session
 from triggers.dashboard.operations import Operations
 from triggers.dashboard.pages.overview import fragment
@@ -27,7 +27,7 @@ UNBUFFERED = {"X-Accel-Buffering": "no"}
 class Live:
     """Streams the overview; ``ended`` returns whether the server stops."""
 
-    def __init__(self, gate: Gate, operations: Operations, ended: Callable[[], bool]) -> None:
+    def __init__(self, gate: AccessGate, operations: Operations, ended: Callable[[], bool]) -> None:
         self._gate, self._operations, self._ended = gate, operations, ended
         self._watchers = 0
 

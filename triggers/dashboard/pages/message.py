@@ -14,7 +14,7 @@ from history.store.sealing import why_locked
 from history.store.security import SecurityEvent
 from triggers.dashboard.pages.export import row
 from triggers.dashboard.pages.parked import decisions_about, why_not_run
-from triggers.dashboard.pages.timeline import Facts, owner_in_words, timeline
+from triggers.dashboard.pages.timeline import KnownFacts, owner_in_words, timeline
 from triggers.dashboard.rendering import body_of
 from triggers.dashboard.visit import Visit
 from triggers.operations.comparing import Comparison, compared
@@ -70,7 +70,7 @@ def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -
         entry_owner=None if entry is None else owner_in_words(entry.owner, None),
         question=question(parked),
         events=timeline(
-            Facts(
+            KnownFacts(
                 parked=parked,
                 entry=entry,
                 lines=_lines_of(store, parked),
@@ -95,7 +95,7 @@ def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -
 
 def _assigned_to(written: Sequence[Mapping[str, Any]]) -> str | None:
     """Return to whom a message is assigned now."""
-    names = [one["assigned_to"] for one in written if one["assigned_to"] is not None]
+    names = [comment["assigned_to"] for comment in written if comment["assigned_to"] is not None]
     return (names[-1] or None) if names else None
 
 
@@ -132,8 +132,8 @@ def _facts(
         "question": question(parked),
         "decisions": decisions_about(visit, parked.trigger_name, parked.kind),
         "assigned_to": _assigned_to(written),
-        "comments": [{**one, "text": visit.shown(one["text"])} for one in written],
-        "decided": [{**one, **{key: visit.shown(one[key]) for key in texts}} for one in decided],
+        "comments": [{**comment, "text": visit.shown(comment["text"])} for comment in written],
+        "decided": [{**taken, **{key: visit.shown(taken[key]) for key in texts}} for taken in decided],
     }
 
 

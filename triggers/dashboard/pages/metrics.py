@@ -15,9 +15,9 @@ from starlette.responses import PlainTextResponse, Response
 from history.bridge import drive
 from history.errors import DoubtlessError
 from history.store.control import Overview, TriggerState
-from triggers.dashboard.access.gate import Gate
+from triggers.dashboard.access.gate import AccessGate
 from triggers.dashboard.operations import Operations
-from triggers.dashboard.pulse import Reading
+from triggers.dashboard.pulse import PulseReading
 from triggers.dashboard.visit import ask_for_token
 from triggers.metrics.exposition import VERDICTS
 from triggers.operations.status import AWAY, status_rows
@@ -26,7 +26,7 @@ from triggers.operations.status import AWAY, status_rows
 class Metrics:
     """Answers clients with a token or a session; nothing is counted between two scrapes."""
 
-    def __init__(self, gate: Gate, operations: Operations) -> None:
+    def __init__(self, gate: AccessGate, operations: Operations) -> None:
         self._gate, self._operations = gate, operations
 
     async def serve(self, request: Request) -> Response:
@@ -76,7 +76,7 @@ class OperationsCollector(Collector):
         yield _states(reading.overview)
         yield self._backlog()
 
-    def _reading(self) -> Reading:
+    def _reading(self) -> PulseReading:
         """Return what all histories that answer say; what another said last may be over."""
         pulse = self._operations.pulse
         pulse.read()
@@ -92,11 +92,11 @@ class OperationsCollector(Collector):
             labels=["provider", "destination", "subscription", "state"],
         )
         for asked in self._operations.places.latest():
-            for one in asked.backlogs:
-                for state, count in (("waiting", one.waiting), ("held", one.held), ("later", one.later)):
-                    if count is not None:
-                        place = [asked.address, one.destination, one.subscription or "", state]
-                        family.add_metric(place, count)
+            for backlog in asked.backlogs:
+                for state in ("waiting", "held", "later"):
+                    if (count := getattr(backlog, state)) is not None:
+                        label_values = [asked.address, backlog.destination, backlog.subscription or "", state]
+                        family.add_metric(label_values, count)
         return family
 
 
@@ -112,7 +112,7 @@ def _messages(overview: Overview) -> Metric:
     return family
 
 
-def _kept(operations: Operations, reading: Reading) -> Iterator[Metric]:
+def _kept(operations: Operations, reading: PulseReading) -> Iterator[Metric]:
     """Report the result of the last survey: it is made beside the scrapes, and the first scrape has none."""
     survey = operations.surveyor.scraped()
     if survey.sizes is None:
@@ -128,9 +128,9 @@ def _kept(operations: Operations, reading: Reading) -> Iterator[Metric]:
     entries = {name: size.started + size.completed for name, size in survey.sizes.items()}
     yield _gauge("doubtless_history_entries", "Entries that the history remembers", entries)
     sizes = {name: operations.bytes_of({name: count}) for name, count in entries.items()}
-    known = {name: size for name, size in sizes.items() if size is not None}
-    if known:
-        yield _gauge("doubtless_history_bytes", "About what these entries take", known)
+    known_sizes = {name: size for name, size in sizes.items() if size is not None}
+    if known_sizes:
+        yield _gauge("doubtless_history_bytes", "About what these entries take", known_sizes)
 
 
 def _states(overview: Overview) -> Metric:

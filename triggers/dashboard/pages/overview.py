@@ -56,9 +56,9 @@ class TriggerRow:
 
 def overview(visit: Visit) -> Response:
     """Show the present state."""
-    known = facts(visit.operations)
-    names = [row.name for row in known["rows"]]
-    return visit.show("overview.html", **known, charts=charts_of(visit.operations, names))
+    data = facts(visit.operations)
+    names = [row.name for row in data["rows"]]
+    return visit.show("overview.html", **data, charts=charts_of(visit.operations, names))
 
 
 def fragment(visit: Visit) -> str:
@@ -87,11 +87,11 @@ def facts(operations: Operations) -> dict[str, Any]:
         _row(operations, name, overview, operations.parked(name, parked), waiting.get(name), sizes.get(name))
         for name in names
     ]
-    known = [row.rates for row in rows if row.rates is not None]
+    rated = [row.rates for row in rows if row.rates is not None]
     return {
         "rows": rows,
         "survey": survey,
-        "totals": {name: sum(rates[name] for rates in known) for name in RATES} if known else None,
+        "totals": {name: sum(rates[name] for rates in rated) for name in RATES} if rated else None,
         "problems": problems_of(operations.pulse, reading, waiting),
         "stale": operations.pulse.away,
         "consumers": len({beat.report.consumer for beat in overview.beats}),
@@ -111,14 +111,14 @@ def _survey(operations: Operations) -> Survey:
 def _history(operations: Operations, rows: Sequence[TriggerRow], *, is_counted: bool) -> dict[str, Any]:
     """Return the approximate size of the history, and its forecast if that is known."""
     remembered = sum(row.remembered or 0 for row in rows) if is_counted else None
-    forecasts = [one for row in rows if (one := operations.forecast(row.name)) is not None]
-    sizes = [one.size for one in forecasts if one.size is not None]
+    forecasts = [forecast for row in rows if (forecast := operations.forecast(row.name)) is not None]
+    sizes = [forecast.size for forecast in forecasts if forecast.size is not None]
     return {
         "remembered": remembered,
         "bytes": None
         if remembered is None
         else operations.bytes_of({row.name: row.remembered or 0 for row in rows}),
-        "forecast": Forecast(sum(one.entries for one in forecasts), sum(sizes) if sizes else None)
+        "forecast": Forecast(sum(forecast.entries for forecast in forecasts), sum(sizes) if sizes else None)
         if forecasts
         else None,
         "foreseen": len(forecasts),

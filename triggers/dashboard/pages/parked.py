@@ -6,7 +6,7 @@ from typing import Any
 from starlette.responses import Response
 
 from history.beside.comments import RecordedComments
-from history.beside.filters import RecordedFilters, SavedFilter, filters_of, name_of
+from history.beside.filters import RecordedFilters, StoredFilter, filters_of, name_of
 from history.bridge import drive
 from history.errors import DoubtlessError
 from history.store import HistoryStore
@@ -50,28 +50,28 @@ def asked_groups(visit: Visit, survey: Survey) -> list[Group]:
         UnknownNameError: the address names an unknown trigger or grouping.
     """
     trigger, host = visit.trigger(), visit.asked("host")
-    found = (
+    chosen = (
         group
         for group in (survey.hosts if is_by_host(visit) else survey.groups)
         if trigger in {None, group.trigger} and host in {None, group.host}
     )
-    return visit.filters.narrowed(found)
+    return visit.filters.narrowed(chosen)
 
 
 def groups(visit: Visit) -> Response:
     """Show the groups, by cause or by host, the largest first; of one trigger or host, or of all."""
     survey, trigger, host = visit.operations.surveyor.latest(), visit.trigger(), visit.asked("host")
-    found, by_host = asked_groups(visit, survey), is_by_host(visit)
-    hosts, size = hosts_of(found), HOSTS if by_host else GROUPS
+    chosen, by_host = asked_groups(visit, survey), is_by_host(visit)
+    hosts, size = hosts_of(chosen), HOSTS if by_host else GROUPS
     first = (visit.page - 1) * size
     return visit.show(
         "desk/groups.html",
         survey=survey,
-        groups=[] if by_host else found[first : first + size],
+        groups=[] if by_host else chosen[first : first + size],
         hosts=[(host, possible(visit, host.groups)) for host in hosts[first : first + size]],
-        more=len(hosts if by_host else found) > first + size,
-        listed=sum(len(group.lines) for group in found),
-        count=sum(group.count for group in found),
+        more=len(hosts if by_host else chosen) > first + size,
+        listed=sum(len(group.lines) for group in chosen),
+        count=sum(group.count for group in chosen),
         trigger=trigger,
         triggers=sorted(survey.counts()),
         filters=visit.filters.given,
@@ -79,36 +79,36 @@ def groups(visit: Visit) -> Response:
         filtered=_filtered(visit),
         host=host,
         by="host" if by_host else None,
-        known_hosts=listed({one.host for one in survey.hosts if one.host is not None}),
+        known_hosts=listed({group.host for group in survey.hosts if group.host is not None}),
     )
 
 
 def _filtered(visit: Visit) -> Mapping[str, str]:
     """Return what the address filters, as a form saves it; a grouping alone is no filter."""
-    given = {name: value for name in PLACES if (value := visit.asked(name))}
-    return {**visit.filters.given, **given} if visit.filters.given or given.keys() - {"by"} else {}
+    texts = {name: value for name in PLACES if (value := visit.asked(name))}
+    return {**visit.filters.given, **texts} if visit.filters.given or texts.keys() - {"by"} else {}
 
 
 def group(visit: Visit) -> Response:
     """Show the messages of a group, the oldest first."""
     whole, filters = visit.operations.surveyor.latest().group(visit.asked("key")), visit.filters
-    found = None if whole is None else filters.narrow(whole)
-    if found is None:
+    narrowed = None if whole is None else filters.narrow(whole)
+    if narrowed is None:
         return visit.problem(
             404, "Nothing is left of this group", "Its messages have been decided or closed."
         )
     first = (visit.page - 1) * LINES
-    lines = found.lines[first : first + LINES]
+    lines = narrowed.lines[first : first + LINES]
     return visit.show(
         "desk/group.html",
-        group=found,
+        group=narrowed,
         lines=lines,
         runner=owner_in_words,
-        explains=any(line.reason != found.reason or line.error for line in lines),
+        explains=any(line.reason != narrowed.reason or line.error for line in lines),
         filters=filters.given,
-        assigned=assigned_of(visit.operations.store_of(found.trigger), found.trigger, lines),
-        more=len(found.lines) > first + LINES,
-        decisions=possible(visit, [found]),
+        assigned=assigned_of(visit.operations.store_of(narrowed.trigger), narrowed.trigger, lines),
+        more=len(narrowed.lines) > first + LINES,
+        decisions=possible(visit, [narrowed]),
     )
 
 
@@ -123,7 +123,7 @@ def assigned_of(store: HistoryStore, trigger: str, lines: Sequence[Line]) -> Map
 def possible(visit: Visit, groups: Sequence[Group]) -> list[str]:
     """Name the decisions that this person can take about at least one of some groups."""
     each = [decisions_about(visit, group.trigger, group.kind) for group in groups]
-    return [word.value for word in DecisionKind if any(word.value in words for words in each)]
+    return [word.value for word in DecisionKind if any(word.value in names for names in each)]
 
 
 def decisions_about(visit: Visit, trigger: str, kind: ParkedKind) -> list[str]:
@@ -152,7 +152,7 @@ def saved_of(visit: Visit) -> Sequence[Mapping[str, Any]]:
         saved = drive(_filters(visit).read())
     except DoubtlessError:
         return []
-    return [_shown(one) for one in saved if visit.sees_bodies or "text" not in one.values]
+    return [_shown(filter_) for filter_ in saved if visit.sees_bodies or "text" not in filter_.values]
 
 
 def list_filters(visit: Visit) -> Response:
@@ -163,9 +163,9 @@ def list_filters(visit: Visit) -> Response:
 
 def save_filter(visit: Visit) -> Response:
     """Save the filters of a form under a name."""
-    given = {name: value for name in PLACES if (value := (visit.given(name) or "").strip())}
-    values = {**visit.filters.given, **given}
-    saved = SavedFilter.checked(visit.given("name"), values, by=visit.session.user)
+    texts = {name: value for name in PLACES if (value := (visit.given(name) or "").strip())}
+    values = {**visit.filters.given, **texts}
+    saved = StoredFilter.checked(visit.given("name"), values, by=visit.session.user)
     with visit.recorded([visit.record_of(SecurityEvent.FILTER, why=f"saves the filter {saved.name}")]):
         drive(_filters(visit).save(saved))
     return _answer(visit, values)
@@ -174,7 +174,7 @@ def save_filter(visit: Visit) -> Response:
 def remove_filter(visit: Visit) -> Response:
     """Remove a saved filter."""
     name, kept = name_of(visit.given("name")), _filters(visit)
-    names = [one.name for one in drive(kept.read())]
+    names = [saved.name for saved in drive(kept.read())]
     if name not in names:
         raise UnknownNameError("name", "filter", name, names)
     with visit.recorded([visit.record_of(SecurityEvent.FILTER, why=f"removes the filter {name}")]):
@@ -192,7 +192,7 @@ def _filters(visit: Visit) -> RecordedFilters:
     return filters_of(visit.operations.store)
 
 
-def _shown(saved: SavedFilter) -> Mapping[str, Any]:
+def _shown(saved: StoredFilter) -> Mapping[str, Any]:
     values = {name: saved.values[name] for name in (*NAMES, *PLACES) if name in saved.values}
     return {
         "name": saved.name,

@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from history.store.control import Beat, TriggerState, Trouble, TroubleKind
 from triggers.dashboard.places import Waiting
-from triggers.dashboard.pulse import Pulse, Reading, Source
+from triggers.dashboard.pulse import Pulse, PulseReading, Source
 
 #: What to do about a problem, by its kind; the most urgent first.
 REMEDIES: Mapping[str, str] = {
@@ -23,7 +23,7 @@ REMEDIES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class PageProblem:
     """Something that goes wrong now.
 
     ``cause`` is for users who see errors, if ``quotes``: it may quote a message. ``open_cause`` is for all.
@@ -44,36 +44,38 @@ class Problem:
         return REMEDIES[self.kind]
 
 
-def problems_of(pulse: Pulse, reading: Reading | None, waiting: Mapping[str, Waiting]) -> list[Problem]:
+def problems_of(
+    pulse: Pulse, reading: PulseReading | None, waiting: Mapping[str, Waiting]
+) -> list[PageProblem]:
     """Return what goes wrong now, the most urgent first.
 
     Nothing is reported of the consumers of a history that is away: what they said last may be over.
     """
-    found, silent = [_away(one, waiting) for one in pulse.away], pulse.silent
+    problems, silent = [_away(source, waiting) for source in pulse.away], pulse.silent
     if reading is not None:
         lost = {_key(beat) for beat in reading.lost}
         beats = [beat for beat in reading.overview.beats if beat.report.trigger not in silent]
         for name in sorted({beat.report.trigger for beat in beats}):
             heard = [beat for beat in beats if beat.report.trigger == name and _key(beat) not in lost]
-            found += _of_trigger(name, heard, waiting.get(name))
-        found += [_lost(beat) for beat in reading.lost if beat.report.trigger not in silent]
+            problems += _of_trigger(name, heard, waiting.get(name))
+        problems += [_lost(beat) for beat in reading.lost if beat.report.trigger not in silent]
     urgency = list(REMEDIES)
-    return sorted(found, key=lambda one: (urgency.index(one.kind), one.name))
+    return sorted(problems, key=lambda problem: (urgency.index(problem.kind), problem.name))
 
 
 def _key(beat: Beat) -> tuple[str, str, datetime]:
     return beat.report.consumer, beat.report.trigger, beat.beat_at
 
 
-def _away(source: Source, waiting: Mapping[str, Waiting]) -> Problem:
+def _away(source: Source, waiting: Mapping[str, Waiting]) -> PageProblem:
     names = source.triggers
     counts = [waiting[name] for name in names if name in waiting]
-    return Problem(
+    return PageProblem(
         "history away",
         ", ".join(names) or "all",
         f"{source.address}: {source.problem}",
         source.away_since,
-        _waiting(Waiting(sum(one.count for one in counts), any(one.is_more for one in counts)))
+        _waiting(Waiting(sum(each.count for each in counts), any(each.is_more for each in counts)))
         if counts
         else "not known",
     )
@@ -83,28 +85,29 @@ def _waiting(waiting: Waiting | None) -> str:
     return "not known" if waiting is None else f"{waiting} waiting"
 
 
-def _of_trigger(name: str, beats: Sequence[Beat], waiting: Waiting | None) -> Iterator[Problem]:
+def _of_trigger(name: str, beats: Sequence[Beat], waiting: Waiting | None) -> Iterator[PageProblem]:
     away = [beat for beat in beats if beat.report.away is not None]
     if away:
         first = min(away, key=lambda beat: beat.away_since or beat.beat_at)
         cause = str(first.report.away)
         waited = _waiting(waiting) if waiting is None else f"{_waiting(waiting)}, as it last said"
-        yield Problem("provider away", name, cause, first.away_since, waited)
+        yield PageProblem("provider away", name, cause, first.away_since, waited)
     suspended = [beat for beat in beats if beat.report.state is TriggerState.SUSPENDED]
     if suspended:
         first = min(suspended, key=attrgetter("since"))
         cause = first.report.reason or "no reason is known"
-        yield Problem("suspended", name, cause, first.since, _waiting(waiting), quotes=True)
+        yield PageProblem("suspended", name, cause, first.since, _waiting(waiting), quotes=True)
     for kind in TroubleKind:
-        reported = [(beat, one) for beat in beats for one in beat.report.troubles if one.kind is kind]
+        troubles = ((beat, trouble) for beat in beats for trouble in beat.report.troubles)
+        reported = [pair for pair in troubles if pair[1].kind is kind]
         if reported:
             yield _of_consumers(name, kind, reported)
 
 
-def _of_consumers(name: str, kind: TroubleKind, reported: Sequence[tuple[Beat, Trouble]]) -> Problem:
+def _of_consumers(name: str, kind: TroubleKind, reported: Sequence[tuple[Beat, Trouble]]) -> PageProblem:
     """Put what several consumers tell of one trouble together."""
-    since = min(beat.beat_at - timedelta(seconds=one.elapsed) for beat, one in reported)
-    count = sum(one.count for _, one in reported)
+    since = min(beat.beat_at - timedelta(seconds=trouble.elapsed) for beat, trouble in reported)
+    count = sum(trouble.count for _, trouble in reported)
     cause = max(reported, key=lambda pair: pair[0].beat_at)[1].cause
     quotes = kind is not TroubleKind.HANGING
     word = cause.partition(": ")[0] if kind is TroubleKind.FAILING else ""
@@ -114,11 +117,11 @@ def _of_consumers(name: str, kind: TroubleKind, reported: Sequence[tuple[Beat, T
         TroubleKind.NOT_PARKED: f"{count:,} given back",
         TroubleKind.PARKED_LOCALLY: f"{count:,} parked",
     }
-    return Problem(str(kind), name, cause, since, said[kind], quotes=quotes, open_cause=word)
+    return PageProblem(str(kind), name, cause, since, said[kind], quotes=quotes, open_cause=word)
 
 
-def _lost(beat: Beat) -> Problem:
+def _lost(beat: Beat) -> PageProblem:
     busy = beat.report.busy
     cause = f"{beat.report.consumer} reports no more, and has said no goodbye"
-    held = f"{busy:,} or more in its hands" if busy else "none is known"
-    return Problem("consumer lost", beat.report.trigger, cause, beat.beat_at, held)
+    in_hands = f"{busy:,} or more in its hands" if busy else "none is known"
+    return PageProblem("consumer lost", beat.report.trigger, cause, beat.beat_at, in_hands)

@@ -20,8 +20,8 @@ def providers(visit: Visit) -> Response:
     places = visit.operations.places
     asked = places.latest()
     rows: list[dict[str, Any]] = [
-        {"asked": one, "backlogs": [(places.names_of(found), found) for found in one.backlogs]}
-        for one in asked
+        {"asked": answer, "backlogs": [(places.names_of(backlog), backlog) for backlog in answer.backlogs]}
+        for answer in asked
     ]
     return visit.show("providers.html", rows=rows, triggers=sorted(visit.operations.triggers))
 
@@ -32,7 +32,7 @@ def letters(visit: Visit) -> Response:
     url, destination = operations.places.url_of(visit.given("provider")), (visit.given("from") or "").strip()
     if url is None or not destination:
         raise ConfigurationError("provider", "name a provider of this page, and a destination", "try again")
-    triggers = [one for one in operations.triggers.values() if name in {None, one.name}]
+    triggers = [trigger for trigger in operations.triggers.values() if name in {None, trigger.name}]
     if not triggers:
         raise ConfigurationError(
             "trigger", "no such trigger is loaded", "start the dashboard with its module"
@@ -46,12 +46,13 @@ def letters(visit: Visit) -> Response:
     )
     provider = open_provider(url)
     try:
-        with visit.recorded([visit.record_of(SecurityEvent.IMPORT, trigger=one.name) for one in triggers]):
-            found = work.run_on(provider, subscription=SUBSCRIPTION)
+        with visit.recorded([visit.record_of(SecurityEvent.IMPORT, trigger=of.name) for of in triggers]):
+            imported = work.run_on(provider, subscription=SUBSCRIPTION)
     finally:
         drive(provider.close())
     if visit.by_program:
-        return visit.data({"parked": dict(found.parked), "left": found.left})
-    more = " There may be more: read them in again." if found.total >= MOST_LETTERS else ""
-    left = f" {found.left:,} stay there: choose their trigger." if found.left else ""
-    return visit.problem(200, f"{found.total:,} dead letters are parked", f"From {destination}.{more}{left}")
+        return visit.data({"parked": dict(imported.parked), "left": imported.left})
+    more = " There may be more: read them in again." if imported.total >= MOST_LETTERS else ""
+    left = f" {imported.left:,} stay there: choose their trigger." if imported.left else ""
+    title = f"{imported.total:,} dead letters are parked"
+    return visit.problem(200, title, f"From {destination}.{more}{left}")

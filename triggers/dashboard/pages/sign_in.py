@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 from history.store.security import SecurityEvent, SecurityOutcome
-from triggers.dashboard.access.gate import Gate, is_ours
+from triggers.dashboard.access.gate import AccessGate, is_ours
 from triggers.dashboard.access.records import address_of, record_of
 from triggers.dashboard.access.throttle import Throttle
 from triggers.dashboard.rendering import render
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 class SignIn:
     """The two pages that need no session."""
 
-    def __init__(self, gate: Gate, recorder: Recorder) -> None:
+    def __init__(self, gate: AccessGate, recorder: Recorder) -> None:
         self._gate, self._recorder = gate, recorder
         self._throttle = Throttle()
 

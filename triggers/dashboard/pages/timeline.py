@@ -28,7 +28,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class KnownFacts:
     """The facts about a message in the parking lot, the history, the journal and the audit trail.
 
     ``lease`` is its trigger's present lease, None if its code is not loaded.
@@ -42,7 +42,7 @@ class Facts:
     lease: timedelta | None
 
 
-def timeline(facts: Facts) -> list[Event]:
+def timeline(facts: KnownFacts) -> list[Event]:
     """Return the known events, the oldest first."""
     events = [*_parked(facts.parked), *_entry(facts), *_journal(facts.lines), *_decided(facts.decisions)]
     events += _written(facts.comments)
@@ -69,7 +69,7 @@ def _parked(parked: Parked) -> Iterator[Event]:
     yield Event(parked.parked_at, f"parked{times}", _words(delivery, failed))
 
 
-def _entry(facts: Facts) -> Iterator[Event]:
+def _entry(facts: KnownFacts) -> Iterator[Event]:
     entry, evidence = facts.entry, facts.parked.evidence
     if entry is None:
         return
@@ -107,21 +107,23 @@ def _journal(lines: Sequence[JournalLine]) -> Iterator[Event]:
 
 
 def _decided(decisions: Sequence[dict[str, Any]]) -> Iterator[Event]:
-    for one in decisions:
-        detail = ": ".join(filter(None, [one["reason"], one["outcome"]]))
-        yield Event(one["at"], f"{decider(one)} decided: {one['decision']}", detail, holds_texts=True)
+    for decision in decisions:
+        detail = ": ".join(filter(None, [decision["reason"], decision["outcome"]]))
+        yield Event(
+            decision["at"], f"{decider(decision)} decided: {decision['decision']}", detail, holds_texts=True
+        )
 
 
 def _written(comments: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
-    for one in comments:
-        name = one["assigned_to"]
+    for comment in comments:
+        name = comment["assigned_to"]
         to = None if name is None else f"assigned to {name}" if name else "assigned to nobody"
-        yield Event(one["at"], f"{decider(one)} wrote", _words(to, one["text"]), holds_texts=True)
+        yield Event(comment["at"], f"{decider(comment)} wrote", _words(to, comment["text"]), holds_texts=True)
 
 
 def owner_in_words(owner: str | None, fence: int | None) -> str:
     """Return who ran it, in words; tokens of owners begin with host and process."""
-    origin = next((words for prefix, words in _ORIGINS.items() if (owner or "").startswith(prefix)), None)
+    origin = next((text for prefix, text in _ORIGINS.items() if (owner or "").startswith(prefix)), None)
     parts = (owner or "").partition(":")[2].split(":") if origin else (owner or "").split(":")
     usual = len(parts) > 2  # noqa: PLR2004  (host, process and what makes the token unique)
     at = f"on {parts[0]}, process {parts[1]}" if usual else f"by {owner}" if owner else None

@@ -41,7 +41,7 @@ def trigger(visit: Visit) -> Response:
     name = visit.trigger("name") or ""
     overview = visit.operations.pulse.known().overview
     survey = visit.operations.surveyor.latest()
-    known = visit.operations.triggers.get(name)
+    loaded = visit.operations.triggers.get(name)
     counts = overview.statistics.get(name)
     rows = list(status_rows(name, overview))
     return visit.show(
@@ -55,8 +55,8 @@ def trigger(visit: Visit) -> Response:
         forecast=visit.operations.forecast(name),
         charts=charts_of(visit.operations, [name]),
         waiting=visit.operations.places.waiting().get(name),
-        guarantee=None if known is None else guarantee_of(known),
-        settings=None if known is None else list(settings_of(known)),
+        guarantee=None if loaded is None else guarantee_of(loaded),
+        settings=None if loaded is None else list(settings_of(loaded)),
         orders=[verb for verb, role in ROLES.items() if visit.session.role >= role],
     )
 
@@ -72,9 +72,9 @@ def order(visit: Visit) -> Response:
     if verb is None:
         raise UnknownNameError("order", "order", word or "", [verb.value for verb in ROLES])
     pulse = visit.operations.pulse
-    known = [] if (reading := pulse.look()) is None else reading.triggers
-    if name not in known:
-        raise UnknownNameError("name", "trigger", name, known)
+    names = [] if (reading := pulse.look()) is None else reading.triggers
+    if name not in names:
+        raise UnknownNameError("name", "trigger", name, names)
     if visit.session.role < ROLES[verb]:
         text = f"To {verb} a trigger needs the role {ROLES[verb].word}."
         visit.refused(f"this needs the role {ROLES[verb].word}", SecurityEvent(verb.value), trigger=name)
@@ -87,10 +87,10 @@ def order(visit: Visit) -> Response:
     return visit.show("ordered.html", name=name, verb=verb, rows=rows)
 
 
-def settings_of(known: AnyTrigger) -> Iterator[tuple[str, str]]:
+def settings_of(trigger: AnyTrigger) -> Iterator[tuple[str, str]]:
     """Yield the name of each setting of a trigger, and its value in words."""
-    for field in fields(known.settings):
-        value = getattr(known.settings, field.name)
+    for field in fields(trigger.settings):
+        value = getattr(trigger.settings, field.name)
         if field.name == "policy":
             yield from (
                 (inner.name, in_words(inner.name, getattr(value, inner.name))) for inner in fields(value)
@@ -111,11 +111,13 @@ def in_words(name: str, value: Any) -> str:  # noqa: PLR0911  (one for each type
         case str() | timedelta() | Path():
             return str(shown(name, value))
         case tuple() | list() | frozenset():
-            return ", ".join(in_words(name, one) for one in value)  # pyright: ignore[reportUnknownVariableType]
+            return ", ".join(in_words(name, item) for item in value)  # pyright: ignore[reportUnknownVariableType]
         case type():
             return value.__name__
         case _ if is_dataclass(value):
-            inner = ((one.name, getattr(value, one.name)) for one in fields(value))
-            return ", ".join(f"{key.replace('_', ' ')} {in_words(key, one)}" for key, one in inner)
+            inner = ((setting.name, getattr(value, setting.name)) for setting in fields(value))
+            return ", ".join(
+                f"{key.replace('_', ' ')} {in_words(key, inner_value)}" for key, inner_value in inner
+            )
         case _:
             return str(getattr(value, "__qualname__", type(value).__name__))

@@ -11,7 +11,7 @@ from triggers.providers.amqp.codec import AmqpOrigin, decode, raw_fields
 from triggers.providers.amqp.connection import AmqpConnection
 from triggers.providers.amqp.driver import driver
 from triggers.providers.amqp.links import ReceiverLink
-from triggers.providers.brokers.push_receiver import Inbox, Token
+from triggers.providers.brokers.push_receiver import Inbox, PushToken
 from triggers.providers.provider import AT_ONCE, Limits, ProviderUnavailableError, Received
 
 
@@ -43,7 +43,7 @@ class AmqpConsumer:
         self._origin: AmqpOrigin | None = None
         self._inbox = Inbox()
         self._wanted = 0
-        self._delayed: dict[Token, None] = {}
+        self._delayed: dict[PushToken, None] = {}
 
     async def open(self, inbox: Inbox) -> None:
         """Declare what is needed, and attach; the previous link gives back what it still has."""
@@ -78,11 +78,11 @@ class AmqpConsumer:
         link.tell(link.drain_soon)
         self._wanted = 0
 
-    def accept(self, tokens: Sequence[Token]) -> None:
+    def accept(self, tokens: Sequence[PushToken]) -> None:
         """Settle as accepted."""
         self._settle(tokens, driver.Delivery.ACCEPTED)
 
-    def give_back(self, tokens: Sequence[Token], delay: timedelta) -> None:
+    def give_back(self, tokens: Sequence[PushToken], delay: timedelta) -> None:
         """Settle as modified, failed; now or when the delay has passed."""
         if delay <= AT_ONCE:
             self._settle(tokens, driver.Delivery.MODIFIED)
@@ -97,11 +97,11 @@ class AmqpConsumer:
 
         link.connection.call_later(delay.total_seconds(), later)
 
-    def release(self, tokens: Sequence[Token]) -> None:
+    def release(self, tokens: Sequence[PushToken]) -> None:
         """Settle as released, which does not count as a delivery."""
         self._settle(tokens, driver.Delivery.RELEASED)
 
-    def _settle(self, tokens: Sequence[Token], state: Any) -> None:
+    def _settle(self, tokens: Sequence[PushToken], state: Any) -> None:
         link = self._attached()
         link.tell(partial(_settle, link, tokens, state))
 
@@ -117,7 +117,7 @@ class AmqpConsumer:
         """Return a delivery as it came."""
         return raw_fields(cast("bytes", raw))
 
-    async def close(self, tokens: Sequence[Token]) -> None:
+    async def close(self, tokens: Sequence[PushToken]) -> None:
         """Settle what is held as failed, and detach: the broker then takes back everything else."""
         link, self._link = self._link, None
         if link is not None and not link.connection.over:
@@ -130,7 +130,7 @@ class AmqpConsumer:
         return self._link
 
 
-def _settle(link: ReceiverLink, tokens: Sequence[Token], state: Any) -> None:
+def _settle(link: ReceiverLink, tokens: Sequence[PushToken], state: Any) -> None:
     """Settle on the connection's thread."""
     if link.closed:
         return
@@ -142,7 +142,7 @@ def _settle(link: ReceiverLink, tokens: Sequence[Token], state: Any) -> None:
 
 
 def _push(inbox: Inbox, delivery: Any, encoded: bytes) -> None:
-    inbox.push(Token(delivery), encoded)
+    inbox.push(PushToken(delivery), encoded)
 
 
 def _lose(inbox: Inbox, error: Exception) -> None:

@@ -132,9 +132,9 @@ def make(
     usual = plain(headers, body, own)
     if usual is not None:
         return usual
-    known = {_HEADER_OF[field]: value for field, value in own.items()}
+    own_headers = {_HEADER_OF[field]: value for field, value in own.items()}
     try:
-        return Message.from_headers({**known, **headers}, body)
+        return Message.from_headers({**own_headers, **headers}, body)
     except ValidationError as error:
         last = error.errors(include_url=False, include_context=False)[-1]
         path = [str(step) for step in last["loc"]] or ["uuid"]

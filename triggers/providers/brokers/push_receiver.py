@@ -41,7 +41,7 @@ def _new_id() -> str:
 
 
 @dataclass(slots=True, eq=False)
-class Token:
+class PushToken:
     """The handle of one delivery, by which the wire settles it while its session lasts.
 
     Not frozen: each delivery makes one, and that would take four times as long.
@@ -56,10 +56,10 @@ class Inbox:
     ``prepare`` makes of a delivery what the receiver takes, on the wire's thread.
     """
 
-    def __init__(self, prepare: Callable[[Token, Any], Any] | None = None) -> None:
+    def __init__(self, prepare: Callable[[PushToken, Any], Any] | None = None) -> None:
         self._prepare = prepare
         self._lock = threading.Lock()
-        self._pushed: deque[tuple[Token, Any]] = deque()
+        self._pushed: deque[tuple[PushToken, Any]] = deque()
         self._waiting: Future[None] | None = None
         self._asking = False
         self._asked_at = time.monotonic()
@@ -77,11 +77,11 @@ class Inbox:
         """Whether somebody waits for messages right now."""
         return self._asking
 
-    def push(self, token: Token, raw: Any) -> None:
+    def push(self, token: PushToken, raw: Any) -> None:
         """Take a delivery."""
         self.push_all([(token, raw)])
 
-    def push_all(self, deliveries: Sequence[tuple[Token, Any]]) -> None:
+    def push_all(self, deliveries: Sequence[tuple[PushToken, Any]]) -> None:
         """Take deliveries together: the receiver finds all of them, or none yet."""
         if not deliveries:
             return
@@ -102,7 +102,7 @@ class Inbox:
         if waiting is not None:
             fulfil(waiting, None)
 
-    def take(self, limit: int) -> list[tuple[Token, Any]]:
+    def take(self, limit: int) -> list[tuple[PushToken, Any]]:
         """Return what was pushed, up to ``limit``."""
         with self._lock:
             pushed = self._pushed
@@ -114,7 +114,7 @@ class Inbox:
             self.taken += len(taken)
             return taken
 
-    def drop(self, lost: Callable[[Token], bool]) -> list[Token]:
+    def drop(self, lost: Callable[[PushToken], bool]) -> list[PushToken]:
         """Forget deliveries that go to another consumer, and return their handles."""
         with self._lock:
             pushed = list(self._pushed)
@@ -141,7 +141,7 @@ class Inbox:
         with self._lock:
             self._asking, self._asked_at = False, time.monotonic()
 
-    def take_unasked(self, *, immediately: bool = False) -> list[Token] | None:
+    def take_unasked(self, *, immediately: bool = False) -> list[PushToken] | None:
         """Return what was pushed while nobody asked for a while; None if a caller may ask any moment."""
         idle = 0.0 if immediately else IDLE
         with self._lock:
@@ -176,15 +176,15 @@ class Wire(Protocol):
         """Tell the broker to push nothing more, and do not wait; safe from any thread."""
         ...
 
-    def accept(self, tokens: Sequence[Token]) -> None:
+    def accept(self, tokens: Sequence[PushToken]) -> None:
         """Tell the broker that these are processed."""
         ...
 
-    def give_back(self, tokens: Sequence[Token], delay: timedelta) -> None:
+    def give_back(self, tokens: Sequence[PushToken], delay: timedelta) -> None:
         """Give these back as failed, when the delay has passed; immediately if the session ends before."""
         ...
 
-    def release(self, tokens: Sequence[Token]) -> None:
+    def release(self, tokens: Sequence[PushToken]) -> None:
         """Give these back immediately; nobody has seen them."""
         ...
 
@@ -200,7 +200,7 @@ class Wire(Protocol):
         """Return an unreadable delivery as it came."""
         ...
 
-    async def close(self, tokens: Sequence[Token]) -> None:
+    async def close(self, tokens: Sequence[PushToken]) -> None:
         """End the session; everything goes back to the broker, held messages as failed."""
         ...
 
@@ -244,7 +244,7 @@ class PushReceiver:
         self._limits: Limits = NO_LIMITS
         self._inbox: Inbox | None = None
         # In the order in which they came, which is how they go back.
-        self._held: dict[Token, None] = {}
+        self._held: dict[PushToken, None] = {}
         self._closed = False
         self._paused = False
 
@@ -296,11 +296,11 @@ class PushReceiver:
     def _new_inbox(self) -> Inbox:
         return Inbox()
 
-    def _handed_over(self, taken: Sequence[tuple[Token, Any]]) -> Sequence[Received]:
+    def _handed_over(self, taken: Sequence[tuple[PushToken, Any]]) -> Sequence[Received]:
         """Return what the caller gets for what was in the inbox."""
         return [self._read(token, raw) for token, raw in taken]
 
-    def _read(self, token: Token, raw: Any) -> Received:
+    def _read(self, token: PushToken, raw: Any) -> Received:
         # As delivery.read() does, without three functions for each delivery.
         try:
             return Arrival(self._wire.decode(raw, self._limits), token)
@@ -314,7 +314,7 @@ class PushReceiver:
                 raw=partial(self._wire.raw_fields, raw),
             )
 
-    async def _pushed(self, inbox: Inbox, limit: int, deadline: float) -> list[tuple[Token, Any]]:
+    async def _pushed(self, inbox: Inbox, limit: int, deadline: float) -> list[tuple[PushToken, Any]]:
         await self._wire.want(limit)
         try:
             await self._shell.result(inbox.next_one(), deadline - time.monotonic())
@@ -328,7 +328,7 @@ class PushReceiver:
         self._inbox = None
         self._held.clear()
 
-    def _mine(self, received: Sequence[Received]) -> list[Token]:
+    def _mine(self, received: Sequence[Received]) -> list[PushToken]:
         """Return the held ones of these: the others are settled, or were lost with their session.
 
         Raises:
@@ -338,8 +338,11 @@ class PushReceiver:
         if inbox is not None and inbox.lost is not None:
             self._forget()
             raise ProviderUnavailableError("the broker", "answering what it delivered before") from inbox.lost
-        held, tokens = self._held, cast("list[Token]", [delivery.handle for delivery in received])
-        return [token for token in tokens if token in held]
+        unsettled, tokens = (
+            self._held,
+            cast("list[PushToken]", [delivery.handle for delivery in received]),
+        )
+        return [token for token in tokens if token in unsettled]
 
     async def acknowledge(self, received: Sequence[Received]) -> None:
         """Tell the broker that these are processed."""
@@ -370,7 +373,7 @@ class PushReceiver:
         self._answer(tokens, self._wire.accept)
         await self._until_confirmed()
 
-    def _answer(self, tokens: Sequence[Token], answer: Callable[[Sequence[Token]], None]) -> None:
+    def _answer(self, tokens: Sequence[PushToken], answer: Callable[[Sequence[PushToken]], None]) -> None:
         try:
             answer(tokens)
         except ProviderUnavailableError:

@@ -167,11 +167,11 @@ class AnsweringContract(ContractTools):
     async def test_what_is_kept_alive_is_not_taken_over(self, provider: Provider, another: Provider) -> None:
         async with self.receiving(provider, name="slow") as slow, self.receiving(another, name="b") as thief:
             await provider.send(self.destination, numbered(3))
-            held = await take(slow, 3)
+            received = await take(slow, 3)
             pause = min(slow.keep_alive_interval, timedelta(milliseconds=100))
             for _ in range(12):
                 await slow.keep_alive()
 
                 assert list(await thief.receive(10, pause)) == []
 
-            await slow.acknowledge(held)
+            await slow.acknowledge(received)

@@ -150,12 +150,12 @@ class WaitingContract(ContractTools):
 
         async with self.receiving(provider) as receiver:
             taken = await take(receiver, 3)
-            held = await self._asked(another, lambda backlog: backlog.waiting in {0, 3})
+            delivered = await self._asked(another, lambda backlog: backlog.waiting in {0, 3})
             await receiver.acknowledge(taken)
         done = await self._asked(another, lambda backlog: backlog.waiting == 0 and not backlog.held)
         assert waiting.waiting == 3
         assert not waiting.held
-        assert held.held in {3, None}
+        assert delivered.held in {3, None}
         assert (done.waiting, done.held or 0) == (0, 0)
 
     async def test_a_place_that_is_not_there_has_no_numbers(self, provider: Provider) -> None:

@@ -176,7 +176,7 @@ class TakingOverContract(ContractTools):
             if not self._takes_over(b):
                 return
             await provider.send(self.destination, numbered(4))
-            held = await take(b, 1)
+            unsettled = await take(b, 1)
             [given_back] = await take(b, 1)
             await b.recover([given_back], timedelta(seconds=10 * SOON))
             await take(a, 1)
@@ -185,7 +185,7 @@ class TakingOverContract(ContractTools):
 
             assert bodies(await take(b, 3)) == ["1", "2", "3"]
             assert list(await b.receive(10, A_WHILE)) == []
-            await b.acknowledge(held)
+            await b.acknowledge(unsettled)
 
     async def test_the_robbed_can_neither_recover_nor_close_what_is_taken(
         self, provider: Provider, another: Provider
@@ -195,10 +195,10 @@ class TakingOverContract(ContractTools):
                 return
             async with self.receiving(provider, name="a") as a:
                 await provider.send(self.destination, numbered(2))
-                held = await take(a, 2)
+                robbed = await take(a, 2)
                 await take_over_all(b)
                 taken = await take(b, 2)
-                await a.recover(held)
+                await a.recover(robbed)
 
             assert list(await b.receive(10, A_WHILE)) == []
             await b.acknowledge(taken)

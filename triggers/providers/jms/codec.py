@@ -139,8 +139,8 @@ def decode(link: JmsLink, received: Any, limits: Limits = NO_LIMITS) -> Message:
     try:
         headers = _headers_of(link, received)
         properties = properties_of(received)
-        if not _DEAD.isdisjoint(properties) and (place := _first_place_of(link, received)) is not None:
-            properties[FIRST_PLACE] = place
+        if not _DEAD.isdisjoint(properties) and (destination := _first_place_of(link, received)) is not None:
+            properties[FIRST_PLACE] = destination
         body = _body_of(link, received, properties, limits, headers["JMSXDeliveryCount"])
     except jms_jvm.JavaError as error:
         raise UndecodableError("message", str(jms_jvm.ThrownError(error))) from None

@@ -84,9 +84,9 @@ class Losses:
         if now - self._looked_at.get(partition.number, -_LOOKING) < _LOOKING:
             return
         self._looked_at[partition.number] = now
-        place = driver.TopicPartition(partition.topic, partition.number)
+        topic_partition = driver.TopicPartition(partition.topic, partition.number)
         try:
-            ends = ends_of(consumer, place, _LOOKING)
+            ends = ends_of(consumer, topic_partition, _LOOKING)
         except driver.KafkaException:
             return  # a gap is not a reason to delay what is there
         warn_of_lost(partition, min(ends.low, offset))

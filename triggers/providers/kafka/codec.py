@@ -33,7 +33,7 @@ KEY = "kafka_key"
 Headers = Sequence[tuple[str, bytes | None]]
 
 
-class Record(NamedTuple):
+class KafkaRecord(NamedTuple):
     """A record for a topic; ``timestamp`` is in milliseconds since 1970, None for now."""
 
     value: bytes | None
@@ -51,7 +51,7 @@ class Consumed(NamedTuple):
     topic: str
     partition: int
     offset: int
-    record: Record
+    record: KafkaRecord
     again: bool
     delivery_count: int = UNDEFINED_COUNT
 
@@ -67,11 +67,11 @@ class Consumed(NamedTuple):
 
 def name_of_record(topic: str, partition: int, offset: int, timestamp: int | None) -> str:
     """Return the identity of a record by its place, and its time in milliseconds since 1970."""
-    place = f"ID:{topic}:{partition}:{offset}"
-    return place if timestamp is None else f"{place}:{timestamp}"
+    identity = f"ID:{topic}:{partition}:{offset}"
+    return identity if timestamp is None else f"{identity}:{timestamp}"
 
 
-def encode(message: Message) -> Record:
+def encode(message: Message) -> KafkaRecord:
     """Return a record.
 
     Raises:
@@ -82,7 +82,7 @@ def encode(message: Message) -> Record:
     headers += [(name, text.encode()) for name, text in to_texts(message, _fits)]
     key = None if message.group_id is None else message.group_id.encode()
     sent = None if message.timestamp is None else round(message.timestamp.timestamp() * 1000)
-    return Record(body, key, headers, sent if sent is None or sent >= 0 else None)
+    return KafkaRecord(body, key, headers, sent if sent is None or sent >= 0 else None)
 
 
 def _fits(name: str, _: str) -> bool:
@@ -147,24 +147,24 @@ def _of_key(key: bytes) -> dict[str, str | None]:
 def raw_fields(consumed: Consumed) -> dict[bytes, bytes]:
     """Return a record as it came."""
     record = consumed.record
-    found = {name.encode("utf-8", "surrogatepass"): value or b"" for name, value in record.headers}
-    place = {
+    headers = {name.encode("utf-8", "surrogatepass"): value or b"" for name, value in record.headers}
+    origin = {
         b"topic": consumed.topic.encode(),
         b"partition": b"%d" % consumed.partition,
         b"offset": b"%d" % consumed.offset,
     }
     if record.key is not None:
-        place[b"key"] = record.key
-    return {**found, **place, b"body": record.value or b""}
+        origin[b"key"] = record.key
+    return {**headers, **origin, b"body": record.value or b""}
 
 
-def letter_of(fields: Mapping[bytes, bytes], reason: str) -> Record:
+def letter_of(fields: Mapping[bytes, bytes], reason: str) -> KafkaRecord:
     """Return a dead letter for an unreadable record: as it came, with the reason."""
     headers = [
         (name.decode("utf-8", "replace"), value)
         for name, value in fields.items()
         if name not in (b"body", b"key") and b"\0" not in name
     ]
-    return Record(
+    return KafkaRecord(
         fields.get(b"body", b""), fields.get(b"key"), [*headers, ("dead-letter-reason", reason.encode())]
     )

@@ -17,7 +17,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from history.message import UNDEFINED_COUNT
-from triggers.providers.brokers.push_receiver import Inbox, Token
+from triggers.providers.brokers.push_receiver import Inbox, PushToken
 from triggers.providers.kafka.beginnings import Losses, committed_by, resumed
 from triggers.providers.kafka.codec import Consumed
 from triggers.providers.kafka.driver import QUIET, driver
@@ -42,7 +42,7 @@ _PAUSING = 0.5
 _MOST = 500
 
 
-class Place(NamedTuple):
+class HandedRecord(NamedTuple):
     """The position of a delivery, and the record itself: it is handed out again from here."""
 
     partition: Partition
@@ -67,11 +67,11 @@ class Member(Membership):
         #: Where its partitions begin, if that is kept in SQL.
         self._positions = positions
         self._partitions: dict[int, Partition] = {}
-        self._handed: set[Token] = set()
+        self._handed: set[PushToken] = set()
         #: Handed out, and not in the inbox yet: what comes together goes there together.
-        self._ready: list[tuple[Token, Consumed]] = []
+        self._ready: list[tuple[PushToken, Consumed]] = []
         #: Due time, offset, and a number, so that two messages never compare equal.
-        self._waiting: list[tuple[float, int, int, Place]] = []
+        self._waiting: list[tuple[float, int, int, HandedRecord]] = []
         self._numbers = count()
         self._shared = self._moved = False
         #: Its first partitions, until each has said that it has no message, or one has brought one.
@@ -82,44 +82,45 @@ class Member(Membership):
 
     # Called by the receiver's thread.
 
-    def settle(self, tokens: Sequence[Token]) -> None:
+    def settle(self, tokens: Sequence[PushToken]) -> None:
         """Note that these are settled; they are committed within a moment."""
         positions = self._positions
         with self._lock:
             self._handed.difference_update(tokens)
             for token in tokens:
-                partition, came = cast("Place", token.tag)
+                partition, came = cast("HandedRecord", token.tag)
                 partition.settle(came.offset)
                 if positions is not None:
                     positions.settle(partition, came.offset)
 
-    def give_back(self, tokens: Sequence[Token], seconds: float, *, seen: bool) -> None:
+    def give_back(self, tokens: Sequence[PushToken], seconds: float, *, seen: bool) -> None:
         """Hand these out again, not before so many seconds have passed."""
         due = time.monotonic() + seconds
         with self._lock:
             for token in tokens:
                 self._handed.discard(token)
-                place: Place = token.tag
-                self._wait(place, due, seen=seen)
+                handed: HandedRecord = token.tag
+                self._wait(handed, due, seen=seen)
         self._wake.set()
 
-    def _wait(self, place: Place, due: float, *, seen: bool) -> None:
-        if place.partition.gone:
+    def _wait(self, entry: HandedRecord, due: float, *, seen: bool) -> None:
+        if entry.partition.gone:
             return  # another consumer has it
-        was = place.consumed
+        was = entry.consumed
         again = was._replace(again=was.again or seen)
         # Messages that are due together come in the order of their partition.
-        heapq.heappush(self._waiting, (due, was.offset, next(self._numbers), Place(place.partition, again)))
+        comes_again = HandedRecord(entry.partition, again)
+        heapq.heappush(self._waiting, (due, was.offset, next(self._numbers), comes_again))
 
     def hand_out_in_order(self) -> None:
         """Hand out waiting messages next, each partition in order; the caller has awaited :meth:`stopped`."""
         with self._lock:
             unseen = [token for token, _ in self._inbox.take(self._inbox.size)]
             self._handed.difference_update(unseen)
-            waiting = [place for *_, place in self._waiting] + [token.tag for token in unseen]
+            waiting = [entry for *_, entry in self._waiting] + [token.tag for token in unseen]
             self._waiting.clear()
-            for place in waiting:
-                self._wait(place, 0.0, seen=False)
+            for entry in waiting:
+                self._wait(entry, 0.0, seen=False)
 
     def take_moved(self) -> bool:
         """Whether a partition with unsettled messages went away since the last call."""
@@ -209,16 +210,16 @@ class Member(Membership):
     def _hand_out_again(self) -> None:
         with self._lock:
             while self._credit > 0 and self._waiting and self._waiting[0][0] <= time.monotonic():
-                *_, place = heapq.heappop(self._waiting)
-                if not place.partition.gone:
-                    self._hand_out(place)
+                *_, entry = heapq.heappop(self._waiting)
+                if not entry.partition.gone:
+                    self._hand_out(entry)
         self._push()
 
-    def _hand_out(self, place: Place) -> None:
-        token = Token(place)
+    def _hand_out(self, entry: HandedRecord) -> None:
+        token = PushToken(entry)
         self._handed.add(token)
         self._credit -= 1
-        self._ready.append((token, place.consumed))
+        self._ready.append((token, entry.consumed))
 
     def _push(self) -> None:
         ready, self._ready = self._ready, []
@@ -248,24 +249,24 @@ class Member(Membership):
             again = partition.take(offset)
             if again is None:
                 return  # settled by its previous consumer
-            place = Place(partition, consumed(message, count=UNDEFINED_COUNT, again=again))
+            entry = HandedRecord(partition, consumed(message, count=UNDEFINED_COUNT, again=again))
             if self._credit > 0:
-                self._hand_out(place)
+                self._hand_out(entry)
             else:  # nobody wants it any more; it has been fetched, and waits here
-                heapq.heappush(self._waiting, (0.0, place.consumed.offset, next(self._numbers), place))
+                heapq.heappush(self._waiting, (0.0, entry.consumed.offset, next(self._numbers), entry))
 
     def _begin_anew(self, partition: Partition, offset: int) -> Partition:
         """Forget a partition's position if its log goes back: the committed offset means nothing in it."""
-        place = (partition.topic, partition.number, offset, partition.position.next_offset)
+        origin = (partition.topic, partition.number, offset, partition.position.next_offset)
         _log.error(
             "%s:%s goes back to offset %s, after %s messages were settled: the topic was recreated, or has "
             "lost messages; what it has is read from there",
-            *place,
+            *origin,
         )
         with self._lock:
             partition.gone = True
             self._moved = self._moved or partition.has_open
-            begun = self._partitions[partition.number] = Partition.new(*place[:3])
+            begun = self._partitions[partition.number] = Partition.new(*origin[:3])
         if self._positions is not None:  # its row decides what to do, when the partition is assigned
             self._error = ProviderUnavailableError("Kafka", "receiving from a topic that was recreated")
         return begun
@@ -315,10 +316,10 @@ class Member(Membership):
         offsets: list[Any] = []
         with self._lock:
             for partition in partitions:
-                found = partition.to_commit(surely=waiting)
-                if found is not None and not partition.gone:
-                    partition.committed(found)
-                    offset, text = found
+                commit = partition.to_commit(surely=waiting)
+                if commit is not None and not partition.gone:
+                    partition.committed(commit)
+                    offset, text = commit
                     offsets.append(driver.TopicPartition(partition.topic, partition.number, offset, text))
         if not offsets:
             return True
@@ -349,19 +350,19 @@ class Member(Membership):
         is_first, self._shared = not self._shared, True
         if not partitions or self._closing or self._error is not None:
             return
-        given = (
+        assigned = (
             self._resume(consumer, partitions)
             if self._positions is None
             else self._place(self._positions, consumer, partitions)
         )
-        if given is None:
+        if assigned is None:
             return  # what librdkafka fetches now is handed out to nobody
         if is_first:
-            self._unheard = {one.partition for one in given}
-        consumer.incremental_assign(given)
+            self._unheard = {partition.partition for partition in assigned}
+        consumer.incremental_assign(assigned)
         # librdkafka remembers from an earlier assignment whether it fetches a partition.
-        (consumer.pause if self._paused else consumer.resume)(given)
-        _tell(self._topic, given, "are ours now")
+        (consumer.pause if self._paused else consumer.resume)(assigned)
+        _tell(self._topic, assigned, "are ours now")
 
     def _resume(self, consumer: Any, partitions: Sequence[Any]) -> Sequence[Any] | None:
         """Return where the group has committed; without an answer, librdkafka finds that itself.
@@ -370,15 +371,15 @@ class Member(Membership):
         """
         try:
             listed = committed_by(consumer, partitions, start=self._start)
-            begun = {one.partition: resumed(consumer, one, self._start) for one in listed}
+            begun = {its.partition: resumed(consumer, its, self._start) for its in listed}
         except BaseException as error:  # noqa: BLE001 (a callback's driver errors are not Exceptions)
             self._error = self._translated(error, "reading where to begin")
             return None
         with self._lock:
             self._partitions |= begun
         return [
-            driver.TopicPartition(one.topic, one.partition, self._first_of(one, begun[one.partition]))
-            for one in listed
+            driver.TopicPartition(its.topic, its.partition, self._first_of(its, begun[its.partition]))
+            for its in listed
         ]
 
     def _first_of(self, listed: Any, partition: Partition) -> int:
@@ -400,8 +401,8 @@ class Member(Membership):
         with self._lock:
             self._partitions |= placed
         return [
-            driver.TopicPartition(self._topic, number, one.position.next_offset)
-            for number, one in placed.items()
+            driver.TopicPartition(self._topic, number, partition.position.next_offset)
+            for number, partition in placed.items()
         ]
 
     def _on_revoke(self, consumer: Any, partitions: Sequence[Any]) -> None:
@@ -439,12 +440,12 @@ class Member(Membership):
         self._consumer.close()
 
 
-def _went_away(token: Token) -> bool:
-    place: Place = token.tag
-    return place.partition.gone
+def _went_away(token: PushToken) -> bool:
+    entry: HandedRecord = token.tag
+    return entry.partition.gone
 
 
 def _tell(topic: str, partitions: Sequence[Any], what: str) -> None:
     if partitions:  # a rebalance also calls back without anything for us
-        numbers = ", ".join(map(str, sorted(one.partition for one in partitions)))
+        numbers = ", ".join(map(str, sorted(partition.partition for partition in partitions)))
         _log.info("topic %s: partitions %s %s", topic, numbers, what)

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from history.message import UNDEFINED_COUNT, Message
 from history.shell import Shell
-from triggers.providers.brokers.push_receiver import Inbox, PushReceiver, Token
+from triggers.providers.brokers.push_receiver import Inbox, PushReceiver, PushToken
 from triggers.providers.kafka.codec import Consumed, decode, raw_fields
 from triggers.providers.kafka.connection import Member
 from triggers.providers.kafka.membership import JOINING, PATIENCE, Membership
@@ -93,15 +93,15 @@ class KafkaConsumer:
         if self._member is not None:
             self._member.stop_soon()
 
-    def accept(self, tokens: Sequence[Token]) -> None:
+    def accept(self, tokens: Sequence[PushToken]) -> None:
         """Settle these."""
         self._living().settle(tokens)
 
-    def give_back(self, tokens: Sequence[Token], delay: timedelta) -> None:
+    def give_back(self, tokens: Sequence[PushToken], delay: timedelta) -> None:
         """Let these be delivered again when the delay has passed, by this consumer or another."""
         self._living().give_back(tokens, delay.total_seconds(), seen=True)
 
-    def release(self, tokens: Sequence[Token]) -> None:
+    def release(self, tokens: Sequence[PushToken]) -> None:
         """Let these be delivered again; nobody has seen them."""
         self._living().give_back(tokens, 0.0, seen=False)
 
@@ -137,7 +137,7 @@ class KafkaConsumer:
         """Return an unreadable record as it came."""
         return raw_fields(cast("Consumed", raw))
 
-    async def close(self, tokens: Sequence[Token]) -> None:  # noqa: ARG002  (what is not committed comes again)
+    async def close(self, tokens: Sequence[PushToken]) -> None:  # noqa: ARG002  (what is not committed comes again)
         """Commit what is settled, and leave."""
         member, self._member = self._member, None
         if member is not None and not member.over:
@@ -164,7 +164,7 @@ class GroupReceiver(PushReceiver):
     def _new_inbox(self) -> Inbox:
         return Inbox(self._read)
 
-    def _handed_over(self, taken: Sequence[tuple[Token, Any]]) -> Sequence[Received]:
+    def _handed_over(self, taken: Sequence[tuple[PushToken, Any]]) -> Sequence[Received]:
         return [received for _, received in taken]
 
     async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:

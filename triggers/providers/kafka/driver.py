@@ -16,9 +16,9 @@ except ImportError as error:
 class _QuietLogger:
     """Takes librdkafka's log about each failed connection, for debugging: we report the errors ourselves."""
 
-    def log(self, _level: int, text: str, *words: object) -> None:
+    def log(self, _level: int, text: str, *values: object) -> None:
         """Log it at level DEBUG, whatever level librdkafka gives."""
-        _log.debug(text, *words)
+        _log.debug(text, *values)
 
 
 QUIET = _QuietLogger()

@@ -22,12 +22,12 @@ def lag_of(settings: dict[str, Any], topic: str, start: Start) -> int | None:
     own = {"error_cb": _ignored, "logger": QUIET}
     client = driver.Consumer(settings | own)
     try:
-        known = client.list_topics(timeout=PATIENCE).topics.get(topic)  # asking for one may make it
-        if known is None or known.error is not None or not known.partitions:
+        metadata = client.list_topics(timeout=PATIENCE).topics.get(topic)  # asking for one may make it
+        if metadata is None or metadata.error is not None or not metadata.partitions:
             return None
-        wanted = [driver.TopicPartition(topic, number) for number in known.partitions]
+        wanted = [driver.TopicPartition(topic, number) for number in metadata.partitions]
         committed = client.committed(wanted, timeout=PATIENCE)
-        return sum(_lag(client, one, starts_late=start == "latest") for one in committed)
+        return sum(_lag(client, partition, starts_late=start == "latest") for partition in committed)
     except driver.KafkaException as error:
         doing, group = "counting what waits", settings["group.id"]
         raise translated(error, topic=topic, doing=doing, group=group) from error
@@ -35,12 +35,14 @@ def lag_of(settings: dict[str, Any], topic: str, start: Start) -> int | None:
         client.close()
 
 
-def _lag(client: Any, place: Any, *, starts_late: bool) -> int:
-    low, high = client.get_watermark_offsets(place, timeout=PATIENCE)
-    if place.offset < 0:  # nothing was ever committed
+def _lag(client: Any, committed: Any, *, starts_late: bool) -> int:
+    low, high = client.get_watermark_offsets(committed, timeout=PATIENCE)
+    if committed.offset < 0:  # nothing was ever committed
         return 0 if starts_late else int(high - low)
-    settled = Partition.resumed(place.topic, place.partition, place.offset, place.metadata).settled_beyond
-    return max(0, int(high - max(low, place.offset)) - settled)
+    settled = Partition.resumed(
+        committed.topic, committed.partition, committed.offset, committed.metadata
+    ).settled_beyond
+    return max(0, int(high - max(low, committed.offset)) - settled)
 
 
 def _ignored(_: Any) -> None:

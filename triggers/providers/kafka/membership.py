@@ -14,8 +14,8 @@ from typing import Any
 
 from history.shell import fail, fulfil
 from history.support.forks import at_fork, keep
-from triggers.providers.brokers.push_receiver import Inbox, Token
-from triggers.providers.kafka.codec import Consumed, Record
+from triggers.providers.brokers.push_receiver import Inbox, PushToken
+from triggers.providers.kafka.codec import Consumed, KafkaRecord
 from triggers.providers.kafka.driver import driver
 from triggers.providers.kafka.errors import (
     ALL_BROKERS_DOWN,
@@ -114,11 +114,11 @@ class Membership(ABC):
         return self.ready
 
     @abstractmethod
-    def settle(self, tokens: Sequence[Token]) -> None:
+    def settle(self, tokens: Sequence[PushToken]) -> None:
         """Note that these are settled; the broker learns it within a moment."""
 
     @abstractmethod
-    def give_back(self, tokens: Sequence[Token], seconds: float, *, seen: bool) -> None:
+    def give_back(self, tokens: Sequence[PushToken], seconds: float, *, seen: bool) -> None:
         """Let these be delivered again, not before so many seconds have passed."""
 
     def leave(self) -> "Future[None]":
@@ -169,14 +169,14 @@ class Membership(ABC):
     def _exists(self) -> bool:
         client = self._client()
         try:
-            found = client.list_topics(self._topic, timeout=PATIENCE).topics.get(self._topic)
+            metadata = client.list_topics(self._topic, timeout=PATIENCE).topics.get(self._topic)
         except driver.KafkaException as error:
             client.poll(0)  # this reports the reason
             raise self._error or self._translated(error, "connecting") from error
-        problem = None if found is None else found.error
+        problem = None if metadata is None else metadata.error
         if problem is not None and is_refusal(problem) and not is_no_topic(problem):
             raise self._translated(problem, "receiving")
-        return found is not None and problem is None and bool(found.partitions)
+        return metadata is not None and problem is None and bool(metadata.partitions)
 
     def _on_error(self, error: Any) -> None:
         if error.code() == ALL_BROKERS_DOWN:
@@ -247,7 +247,7 @@ def _belongs_to_the_parent(member: Membership) -> None:
 
 def consumed(message: Any, *, count: int, again: bool) -> Consumed:
     """Return what came, free of the driver."""
-    kind, milliseconds = message.timestamp()
-    timestamp = None if kind == driver.TIMESTAMP_NOT_AVAILABLE else milliseconds
-    record = Record(message.value(), message.key(), message.headers() or (), timestamp)
+    time_type, milliseconds = message.timestamp()
+    timestamp = None if time_type == driver.TIMESTAMP_NOT_AVAILABLE else milliseconds
+    record = KafkaRecord(message.value(), message.key(), message.headers() or (), timestamp)
     return Consumed(message.topic(), message.partition(), message.offset(), record, again, count)

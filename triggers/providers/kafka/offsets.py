@@ -88,7 +88,7 @@ class Partition:
     def position(self) -> Position:
         """What is settled: everything before the first unsettled message, and ranges beyond it."""
         offset = self._open[0] if self._open else self._next
-        return Position(offset).settled([*((one, one) for one in self._settled), *self.done])
+        return Position(offset).settled([*((offset_, offset_) for offset_ in self._settled), *self.done])
 
     @property
     def settled_beyond(self) -> int:
@@ -114,8 +114,8 @@ class Partition:
             return None
         again = offset < self.begun
         self.begun = max(self.begun, offset + 1)
-        place = bisect_right(self._open, offset)
-        if place == 0 or self._open[place - 1] != offset:
+        index = bisect_right(self._open, offset)
+        if index == 0 or self._open[index - 1] != offset:
             insort(self._open, offset)
         return again
 
@@ -129,9 +129,9 @@ class Partition:
 
     def settle(self, offset: int) -> None:
         """Note that a message is settled."""
-        place = bisect_right(self._open, offset) - 1
-        if place >= 0 and self._open[place] == offset:
-            del self._open[place]
+        index = bisect_right(self._open, offset) - 1
+        if index >= 0 and self._open[index] == offset:
+            del self._open[index]
             self._settled.add(offset)
 
     def to_commit(self, *, surely: bool = False) -> tuple[int, str] | None:
@@ -141,19 +141,19 @@ class Partition:
         """
         offset = self._open[0] if self._open else self._next
         self._settled = {settled for settled in self._settled if settled >= offset}
-        found = (offset, self._text(offset))
+        commit = (offset, self._text(offset))
         nothing_known = self._next == 0 and self._committed == (0, "")
-        if nothing_known or (found == self._committed and not surely):
+        if nothing_known or (commit == self._committed and not surely):
             return None
-        return found
+        return commit
 
-    def committed(self, found: tuple[int, str]) -> None:
+    def committed(self, commit: tuple[int, str]) -> None:
         """Note what is committed."""
-        self._committed = found
+        self._committed = commit
 
     def _text(self, offset: int) -> str:
-        known = [(max(first, offset), last) for first, last in self.done]
-        settled = merged([*((one, one) for one in self._settled), *known])
+        done = [(max(first, offset), last) for first, last in self.done]
+        settled = merged([*((offset_, offset_) for offset_ in self._settled), *done])
         if self.begun <= offset and not settled:
             return ""
         text = f"{MARK} {max(0, self.begun - offset)} "

@@ -33,14 +33,14 @@ def first(listed: Any, ends: Ends, start: Start) -> Position:
     return position if listed.offset == begin else Position(begin)
 
 
-def resumed(place: Place, position: Position, ends: Ends) -> Position:
+def resumed(source: Place, position: Position, ends: Ends) -> Position:
     """Return a row's position as the topic is now, and warn of what is lost.
 
     Raises:
         ConfigurationError: the row has offsets that the topic has not reached: it is another topic now.
     """
     if position.next_offset > ends.high:
-        group, topic, number = place
+        group, topic, number = source
         raise ConfigurationError(
             "offsets",
             f"partition {number} of the topic {topic} ends at {ends.high}, and offsets up to "
@@ -52,7 +52,7 @@ def resumed(place: Place, position: Position, ends: Ends) -> Position:
         _log.warning(
             "%s:%s: %s messages before offset %s were not run, and are deleted in Kafka: its retention is "
             "too short",
-            *(place.topic, place.number, lost, ends.low),
+            *(source.topic, source.number, lost, ends.low),
         )
     return position.settled([(0, ends.low - 1)])
 
@@ -74,21 +74,23 @@ class Positions:
             HistoryUnavailableError: the database does not answer.
             ConfigurationError: a row does not fit its partition.
         """
-        topic, listed = committed[0].topic, {one.partition: one for one in committed}
-        ends = {number: ends_of(consumer, one) for number, one in listed.items()}
-        found = dict(drive(self._rows.read(self._group, topic, listed)))
-        if missing := listed.keys() - found.keys():
+        topic, listed = committed[0].topic, {partition.partition: partition for partition in committed}
+        ends = {number: ends_of(consumer, partition) for number, partition in listed.items()}
+        positions = dict(drive(self._rows.read(self._group, topic, listed)))
+        if missing := listed.keys() - positions.keys():
             new = {number: first(listed[number], ends[number], self._start) for number in missing}
-            found |= drive(self._rows.begin(self._group, topic, new))
-        return {number: self._place_at(listed[number], found[number], ends[number]) for number in listed}
+            positions |= drive(self._rows.begin(self._group, topic, new))
+        return {number: self._place_at(listed[number], positions[number], ends[number]) for number in listed}
 
     def _place_at(self, listed: Any, position: Position, ends: Ends) -> Partition:
-        place = Place(self._group, listed.topic, listed.partition)
+        source = Place(self._group, listed.topic, listed.partition)
         begun = committed_of(listed).begun
-        partition = Partition.placed(place.topic, place.number, resumed(place, position, ends), begun=begun)
+        partition = Partition.placed(
+            source.topic, source.number, resumed(source, position, ends), begun=begun
+        )
         if position.next_offset < ends.low:
             partition.quiet = [(position.next_offset, ends.low - 1)]
-        self._seen.begin(place, position.next_offset)
+        self._seen.begin(source, position.next_offset)
         return partition
 
     def settle(self, partition: Partition, offset: int) -> None:

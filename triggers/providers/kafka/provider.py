@@ -15,7 +15,7 @@ from triggers.providers.backlog import Backlog, Place
 from triggers.providers.brokers.push_receiver import Inbox, PushReceiver
 from triggers.providers.brokers.sending import dead_copy, named, refuse_later
 from triggers.providers.brokers.url import BrokerUrl
-from triggers.providers.kafka.codec import Consumed, Record, encode, letter_of
+from triggers.providers.kafka.codec import Consumed, KafkaRecord, encode, letter_of
 from triggers.providers.kafka.connection import Member
 from triggers.providers.kafka.consumer import GroupReceiver, KafkaConsumer, KnownBy, name_of
 from triggers.providers.kafka.lag import lag_of
@@ -109,7 +109,9 @@ class Kafka:
         await self._send(destination, [encode(message) for message in messages], self._sending)
         return [message.message_id or "" for message in messages]
 
-    async def _send(self, topic: str, records: Sequence[Record], publisher: Callable[[], Publisher]) -> None:
+    async def _send(
+        self, topic: str, records: Sequence[KafkaRecord], publisher: Callable[[], Publisher]
+    ) -> None:
         if records:
             await self._shell.call("doubtless-kafka-send", partial(publisher().publish, topic, records))
 
@@ -204,7 +206,8 @@ class Kafka:
         if self._settings.share:
             return [Backlog(destination=topic, subscription=name) for topic, name in places]
         return [
-            await self._shell.call("doubtless-kafka-lag", partial(self._backlog, *place)) for place in places
+            await self._shell.call("doubtless-kafka-lag", partial(self._backlog, *subscribed))
+            for subscribed in places
         ]
 
     def _backlog(self, destination: str, subscription: str) -> Backlog:

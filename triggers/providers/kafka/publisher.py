@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from triggers.providers.kafka.codec import Record
+from triggers.providers.kafka.codec import KafkaRecord
 from triggers.providers.kafka.driver import QUIET, driver
 from triggers.providers.kafka.errors import Connecting, translated
 from triggers.providers.provider import ProviderUnavailableError
@@ -43,7 +43,7 @@ class Publisher:
         self._producer = driver.Producer(self._settings)
         self.usable = True
 
-    def publish(self, topic: str, records: Sequence[Record]) -> None:
+    def publish(self, topic: str, records: Sequence[KafkaRecord]) -> None:
         """Send in order, and wait until the brokers have all of them.
 
         Raises:
@@ -96,7 +96,7 @@ class Publisher:
             reason = self._connecting.reason_of(error.args[0])
             raise translated(reason, topic="", doing="asking whether it is there") from error
 
-    def _produce(self, topic: str, record: Record, reports: _Reports) -> None:
+    def _produce(self, topic: str, record: KafkaRecord, reports: _Reports) -> None:
         produce = partial(
             self._producer.produce,
             topic,

@@ -178,9 +178,9 @@ def _sharing(options: dict[str, Any]) -> dict[str, Any]:
     share = options.get("share", "false").lower()
     if share not in {"true", "false"}:
         raise ConfigurationError("share", f"{options['share']!r} is unknown", "give true or false")
-    given = sorted(options.keys() & _OF_SHARING - {"share"})
-    if share == "false" and given:
-        raise ConfigurationError(given[0], "is for a share group", "add share=true, or leave it out")
+    share_options = sorted(options.keys() & _OF_SHARING - {"share"})
+    if share == "false" and share_options:
+        raise ConfigurationError(share_options[0], "is for a share group", "add share=true, or leave it out")
     for name in ("group.protocol", "group.instance.id"):
         if share == "true" and name in options:
             raise ConfigurationError(name, "is for a consumer group", "leave it, or share=true, out")
@@ -190,12 +190,14 @@ def _sharing(options: dict[str, Any]) -> dict[str, Any]:
             "cannot be chosen by a consumer of a share group",
             "leave it out, and set share.auto.offset.reset of the group by kafka-configs.sh",
         )
-    found: dict[str, Any] = {
-        name: whole_number(name, options[name], least=_LEAST[name]) for name in given if name in _LEAST
+    settings: dict[str, Any] = {
+        name: whole_number(name, options[name], least=_LEAST[name])
+        for name in share_options
+        if name in _LEAST
     }
     if "first_count" in options:
-        found["first_count"] = FirstCount.read(options["first_count"])
-    return {**found, "share": share == "true"}
+        settings["first_count"] = FirstCount.read(options["first_count"])
+    return {**settings, "share": share == "true"}
 
 
 def check_client(settings: Mapping[str, str]) -> None:
@@ -224,18 +226,18 @@ def dead_letters_of(destination: str) -> str:
 
 def connecting(url: BrokerUrl, settings: KafkaSettings) -> dict[str, Any]:
     """Return what librdkafka needs to connect, and the user's settings of it."""
-    found: dict[str, Any] = {
+    options: dict[str, Any] = {
         "bootstrap.servers": ",".join(f"{host}:{port}" for host, port in url.hosts),
         "client.id": "doubtless",
         "security.protocol": _protocol(url, settings),
     }
     if _logs_in(url, settings):
-        found["sasl.mechanism"] = settings.mechanism
+        options["sasl.mechanism"] = settings.mechanism
         if settings.mechanism != "OAUTHBEARER":
-            found["sasl.username"], found["sasl.password"] = url.user, url.password or ""
+            options["sasl.username"], options["sasl.password"] = url.user, url.password or ""
     if url.tls is not None:
-        found |= _files(url.tls)
-    return {**found, **settings.client}
+        options |= _files(url.tls)
+    return {**options, **settings.client}
 
 
 def _logs_in(url: BrokerUrl, settings: KafkaSettings) -> bool:
@@ -268,7 +270,7 @@ def consuming(url: BrokerUrl, settings: KafkaSettings, group: str, name: str) ->
         # A full queue would otherwise be looked at once a second, and be empty for most of that second.
         "fetch.queue.backoff.ms": 10,
     }
-    found: dict[str, Any] = {
+    options: dict[str, Any] = {
         **usual,
         **connecting(url, settings),
         "group.id": group,
@@ -284,10 +286,10 @@ def consuming(url: BrokerUrl, settings: KafkaSettings, group: str, name: str) ->
         "isolation.level": "read_committed",
     }
     if settings.client.get("group.protocol") == "consumer":  # KIP-848
-        found = {name: value for name, value in found.items() if name not in _CLASSIC}
+        options = {name: value for name, value in options.items() if name not in _CLASSIC}
     if (seat := settings.client.get("group.instance.id")) is not None:
-        found["group.instance.id"] = f"{seat}-{name.rpartition('-')[2]}"
-    return found
+        options["group.instance.id"] = f"{seat}-{name.rpartition('-')[2]}"
+    return options
 
 
 def sharing(url: BrokerUrl, settings: KafkaSettings, group: str, name: str) -> dict[str, Any]:

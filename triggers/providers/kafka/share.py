@@ -22,7 +22,7 @@ from typing import Any
 from history.errors import ConfigurationError
 from history.shell import fulfil
 from history.support.forks import keep
-from triggers.providers.brokers.push_receiver import Inbox, Token
+from triggers.providers.brokers.push_receiver import Inbox, PushToken
 from triggers.providers.kafka.codec import Consumed
 from triggers.providers.kafka.driver import QUIET, driver
 from triggers.providers.kafka.membership import LOOK, PATIENCE, Membership, consumed
@@ -62,7 +62,7 @@ def check_driver() -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lock:
+class LockedRecord:
     """A message that this member has until ``until``."""
 
     consumed: Consumed
@@ -76,12 +76,12 @@ class ShareMember(Membership):
         super().__init__(settings, topic, inbox)
         self._lock_time = lock_time * _SAFE
         #: Received and unsettled messages, by partition and offset.
-        self._locks: dict[tuple[int, int], Lock] = {}
+        self._locks: dict[tuple[int, int], LockedRecord] = {}
         #: Messages that nobody has asked for yet.
-        self._kept: deque[Lock] = deque()
-        self._waiting: list[tuple[float, int, int, Lock]] = []
+        self._kept: deque[LockedRecord] = deque()
+        self._waiting: list[tuple[float, int, int, LockedRecord]] = []
         self._numbers = count()
-        self._answers: list[tuple[Lock, Any]] = []
+        self._answers: list[tuple[LockedRecord, Any]] = []
         self._asker: Any = None
         self._untold = False
         self._told_at = time.monotonic()
@@ -98,7 +98,7 @@ class ShareMember(Membership):
         """
         return self._joined
 
-    def settle(self, tokens: Sequence[Token]) -> None:
+    def settle(self, tokens: Sequence[PushToken]) -> None:
         """Accept these; the broker learns it within a moment.
 
         Messages with a dead letter are accepted as well: if they were rejected, Kafka 4.4 might write another
@@ -106,7 +106,7 @@ class ShareMember(Membership):
         """
         self._answer([token.tag for token in tokens], driver.AcknowledgeType.ACCEPT)
 
-    def give_back(self, tokens: Sequence[Token], seconds: float, *, seen: bool) -> None:  # noqa: ARG002  (counted)
+    def give_back(self, tokens: Sequence[PushToken], seconds: float, *, seen: bool) -> None:  # noqa: ARG002  (counted)
         """Release these when so many seconds have passed, or a moment before their lock ends."""
         if seconds <= 0:
             self._answer([token.tag for token in tokens], driver.AcknowledgeType.RELEASE)
@@ -114,14 +114,14 @@ class ShareMember(Membership):
         due = time.monotonic() + seconds
         with self._lock:
             for token in tokens:
-                lock: Lock = token.tag
+                lock: LockedRecord = token.tag
                 entry = (min(due, lock.until), lock.consumed.offset, next(self._numbers), lock)
                 heapq.heappush(self._waiting, entry)
         self._wake.set()
 
-    def _answer(self, locks: Sequence[Lock], kind: Any) -> None:
+    def _answer(self, locks: Sequence[LockedRecord], answer: Any) -> None:
         with self._lock:
-            self._answers += [(lock, kind) for lock in locks]
+            self._answers += [(lock, answer) for lock in locks]
         self._wake.set()
 
     # Runs on the thread.
@@ -182,14 +182,14 @@ class ShareMember(Membership):
 
     def _poll(self, seconds: float) -> None:
         """Keep what comes; also notice errors, and the arrival of partitions."""
-        found = self._consumer.poll(seconds)
+        messages = self._consumer.poll(seconds)
         until = time.monotonic() + self._lock_time
-        for message in found:
+        for message in messages:
             if message.error() is not None:
                 self._on_bad_record(message)
                 continue
             number = message.delivery_count()
-            lock = Lock(consumed(message, count=number, again=number > 1), until)
+            lock = LockedRecord(consumed(message, count=number, again=number > 1), until)
             self._locks[message.partition(), message.offset()] = lock
             self._kept.append(lock)
 
@@ -215,7 +215,7 @@ class ShareMember(Membership):
                     self._answers.append((lock, driver.AcknowledgeType.RELEASE))
                     continue
                 self._credit -= 1
-                self._inbox.push(Token(lock), lock.consumed)
+                self._inbox.push(PushToken(lock), lock.consumed)
                 handed = True
         return handed
 
@@ -233,14 +233,14 @@ class ShareMember(Membership):
         with self._lock:
             answers, self._answers = self._answers, []
         urgent = False
-        for lock, kind in answers:
-            place = (lock.consumed.partition, lock.consumed.offset)
-            if self._locks.get(place) is not lock:
+        for lock, answer in answers:
+            position = (lock.consumed.partition, lock.consumed.offset)
+            if self._locks.get(position) is not lock:
                 continue  # its session is over: it comes again
-            del self._locks[place]
-            self._consumer.acknowledge_offset(lock.consumed.topic, *place, kind)
+            del self._locks[position]
+            self._consumer.acknowledge_offset(lock.consumed.topic, *position, answer)
             self._untold = True
-            urgent = urgent or kind != driver.AcknowledgeType.ACCEPT
+            urgent = urgent or answer != driver.AcknowledgeType.ACCEPT
         over = not self._locks or time.monotonic() - self._told_at >= _TELLING
         if self._untold and (urgent or over):
             self._untold, self._told_at = False, time.monotonic()

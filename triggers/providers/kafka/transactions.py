@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from history.errors import ConfigurationError
-from triggers.providers.kafka.codec import Record
+from triggers.providers.kafka.codec import KafkaRecord
 from triggers.providers.kafka.driver import driver
 from triggers.providers.kafka.errors import FENCED, UNSUPPORTED
 from triggers.providers.kafka.publisher import PATIENCE, Publisher
@@ -37,7 +37,7 @@ class TransactionalPublisher(Publisher):
         self._turn = threading.Lock()
         self._known = False
 
-    def publish(self, topic: str, records: Sequence[Record]) -> None:
+    def publish(self, topic: str, records: Sequence[KafkaRecord]) -> None:
         """Send in order, and commit all of it.
 
         Raises:

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from history.errors import ConfigurationError
 from history.message import Message
-from triggers.providers.brokers.push_receiver import Inbox, Token
+from triggers.providers.brokers.push_receiver import Inbox, PushToken
 from triggers.providers.nats.codec import NatsDelivered, decode, delivered, raw_fields
 from triggers.providers.nats.connection import ANSWER, NatsConnection
 from triggers.providers.nats.settings import UNLIMITED
@@ -63,7 +63,7 @@ class Pulls:
         #: Why the server does not have an acknowledgement; None as long as it has all.
         self.unconfirmed: BaseException | None = None
         #: The messages that came and are not settled.
-        self.unanswered: dict[Token, None] = {}
+        self.unanswered: dict[PushToken, None] = {}
 
     @property
     def _coming(self) -> int:
@@ -115,7 +115,7 @@ class Pulls:
             await self._told(message.subject, headers["Status"], headers.get("Description", ""))
             return
         self._count()
-        token = Token(delivered(message.subject, message.reply, message.data, message.headers))
+        token = PushToken(delivered(message.subject, message.reply, message.data, message.headers))
         self.unanswered[token] = None
         self._inbox.push(token, token.tag)
 
@@ -147,13 +147,13 @@ class Pulls:
         self.unanswered.clear()
         self._inbox.lose(error)
 
-    async def answer(self, tokens: Sequence[Token], word: bytes) -> None:
+    async def answer(self, tokens: Sequence[PushToken], word: bytes) -> None:
         """Send an answer for deliveries, once for each, and do not wait for a reply."""
         for token in tokens:
             if self.unanswered.pop(token, token) is None:
                 await self._connection.native.publish(token.tag.answer, word)
 
-    async def settle(self, tokens: Sequence[Token], word: bytes) -> None:
+    async def settle(self, tokens: Sequence[PushToken], word: bytes) -> None:
         """Report deliveries as processed, and note whether the server confirms it."""
         request = self._connection.replies.request
         self._look_at_confirmations()
@@ -202,8 +202,8 @@ class NatsConsumer:
         self._connection: NatsConnection | None = None
         self._pulls: Pulls | None = None
         self._bound: Bound | None = None
-        self._rejected: set[Token] = set()
-        self._done: list[Token] = []
+        self._rejected: set[PushToken] = set()
+        self._done: list[PushToken] = []
 
     @property
     def renewal(self) -> timedelta:
@@ -255,7 +255,7 @@ class NatsConsumer:
         connection, pulls = self._living()
         connection.do_soon(pulls.stop)
 
-    def accept(self, tokens: Sequence[Token]) -> None:
+    def accept(self, tokens: Sequence[PushToken]) -> None:
         """Note that these are processed; :meth:`confirmed` tells the server."""
         self._living()
         self._done += tokens
@@ -283,7 +283,7 @@ class NatsConsumer:
         if (problem := pulls.unconfirmed) is not None:
             raise ProviderUnavailableError("NATS", "acknowledging") from problem
 
-    def give_back(self, tokens: Sequence[Token], delay: timedelta) -> None:
+    def give_back(self, tokens: Sequence[PushToken], delay: timedelta) -> None:
         """Let these be delivered again when the delay has passed; the server waits for it."""
         connection, pulls = self._living()
         word = _NAK
@@ -291,7 +291,7 @@ class NatsConsumer:
             word += b" " + json.dumps({"delay": round(delay.total_seconds() * 1e9)}).encode()
         connection.do_soon(partial(pulls.answer, list(tokens), word))
 
-    def release(self, tokens: Sequence[Token]) -> None:
+    def release(self, tokens: Sequence[PushToken]) -> None:
         """Let these be delivered again, which counts: JetStream has no other way."""
         self.give_back(tokens, AT_ONCE)
 
@@ -303,7 +303,7 @@ class NatsConsumer:
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
         """Send copies, and wait until a stream has them."""
         await self._dead_letter(received, reason)
-        self._rejected.update(cast("Token", delivery.handle) for delivery in received)
+        self._rejected.update(cast("PushToken", delivery.handle) for delivery in received)
 
     def decode(self, raw: Any, limits: Limits) -> Message:
         """Read a delivery."""
@@ -314,7 +314,7 @@ class NatsConsumer:
         """Return an unreadable delivery as it came."""
         return raw_fields(cast("NatsDelivered", raw))
 
-    async def close(self, tokens: Sequence[Token]) -> None:  # noqa: ARG002  (the pulls know)
+    async def close(self, tokens: Sequence[PushToken]) -> None:  # noqa: ARG002  (the pulls know)
         """Give back everything unsettled, and ask for nothing more."""
         connection, pulls = self._connection, self._pulls
         self._connection = self._pulls = None

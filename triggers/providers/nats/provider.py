@@ -16,7 +16,7 @@ from history.errors import ConfigurationError
 from history.message import Message
 from history.shell import Shell, TaskShell, ThreadShell
 from triggers.providers.backlog import Backlog, Place
-from triggers.providers.brokers.push_receiver import PushReceiver, Token
+from triggers.providers.brokers.push_receiver import PushReceiver, PushToken
 from triggers.providers.brokers.sending import dead_copy, is_later, named
 from triggers.providers.brokers.url import BrokerUrl
 from triggers.providers.nats.codec import NatsDelivered, Published, encode, later, letter_of
@@ -215,7 +215,7 @@ class Nats:
             "making the stream of the dead letters", partial(stream_of, connection, letters, self._settings)
         )
         for delivery in received:
-            came = cast("NatsDelivered", cast("Token", delivery.handle).tag)
+            came = cast("NatsDelivered", cast("PushToken", delivery.handle).tag)
             letter = (
                 encode(dead_copy(delivery.message, reason))
                 if isinstance(delivery, Arrival)

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any, cast
 
 from history.message import Message
-from triggers.providers.brokers.push_receiver import Inbox, Token
+from triggers.providers.brokers.push_receiver import Inbox, PushToken
 from triggers.providers.provider import AT_ONCE, Limits, ProviderUnavailableError, Received
 from triggers.providers.rabbitmq.codec import Origin, decode, raw_fields
 from triggers.providers.rabbitmq.connection import Channel, RabbitConnection
@@ -89,7 +89,7 @@ class RabbitmqConsumer:
 
         def deliver(_: Any, method: Any, properties: Any, body: bytes) -> None:
             counted.add(method.delivery_tag)
-            inbox.push(Token(method.delivery_tag), Pushed(method.redelivered, unpacked(properties), body))
+            inbox.push(PushToken(method.delivery_tag), Pushed(method.redelivered, unpacked(properties), body))
 
         if self._window != count:
             await channel.ask("setting the prefetch", "basic_qos", prefetch_count=count)
@@ -110,7 +110,7 @@ class RabbitmqConsumer:
         if tag is not None:
             self._opened().tell(lambda pika: pika.basic_cancel(consumer_tag=tag))
 
-    def accept(self, tokens: Sequence[Token]) -> None:
+    def accept(self, tokens: Sequence[PushToken]) -> None:
         """Acknowledge, all in one go."""
         tags = self._answered(tokens)
 
@@ -120,7 +120,7 @@ class RabbitmqConsumer:
 
         self._opened().tell(acknowledge)
 
-    def give_back(self, tokens: Sequence[Token], delay: timedelta) -> None:
+    def give_back(self, tokens: Sequence[PushToken], delay: timedelta) -> None:
         """Requeue, now or when the delay has passed."""
         channel = self._opened()
 
@@ -134,11 +134,11 @@ class RabbitmqConsumer:
             later = partial(_unless_closed, channel, requeue)
             channel.connection.call_later(delay.total_seconds(), later)
 
-    def release(self, tokens: Sequence[Token]) -> None:
+    def release(self, tokens: Sequence[PushToken]) -> None:
         """Requeue, which counts: AMQP 0-9-1 has no other way."""
         self.give_back(tokens, AT_ONCE)
 
-    def _answered(self, tokens: Sequence[Token]) -> list[int]:
+    def _answered(self, tokens: Sequence[PushToken]) -> list[int]:
         tags = [cast("int", token.tag) for token in tokens]
         self._counted.difference_update(tags)
         return tags
@@ -159,7 +159,7 @@ class RabbitmqConsumer:
         pushed = cast("Pushed", raw)
         return raw_fields(pushed.properties, pushed.body)
 
-    async def close(self, tokens: Sequence[Token]) -> None:  # noqa: ARG002  (the channel knows)
+    async def close(self, tokens: Sequence[PushToken]) -> None:  # noqa: ARG002  (the channel knows)
         """Close the channel: RabbitMQ then requeues unacknowledged messages."""
         channel, self._channel = self._channel, None
         if channel is not None:

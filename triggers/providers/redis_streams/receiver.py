@@ -340,8 +340,8 @@ class StreamReceiver:
         """Renew the name and the entries that are held; free dead names and trim when it is time."""
         if self._closed:
             return
-        held = self._held.all()
-        for ids in _chunks(list(held)) or [[]]:
+        unsettled = self._held.all()
+        for ids in _chunks(list(unsettled)) or [[]]:
             try:
                 lost = await self._run("keep_alive", *ids)
             except SubscriptionGoneError:
@@ -349,7 +349,7 @@ class StreamReceiver:
             if lost is None:
                 self._lose_name()
                 return
-            self._tell_robbed(self._held.drop_lost(cast("list[bytes]", lost), held), asked=len(ids))
+            self._tell_robbed(self._held.drop_lost(cast("list[bytes]", lost), unsettled), asked=len(ids))
         self._alive_due = time.monotonic() + self.keep_alive_interval.total_seconds()
         await self._keep_up(time.monotonic())
 

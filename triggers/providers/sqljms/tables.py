@@ -150,7 +150,7 @@ def _entries(name: str, place_column: str, parent: str) -> Table:
     handler: Column[Any] = Column("handling_client_id", NUMBER, nullable=False, server_default=text("-1"))
     if parent == "dms_topic_sub":
         handler.info["ours"] = True
-    free, held = text("read_state = 0"), text("read_state <> 0")
+    free, read = text("read_state = 0"), text("read_state <> 0")
     return Table(
         name,
         METADATA,
@@ -174,7 +174,7 @@ def _entries(name: str, place_column: str, parent: str) -> Table:
             postgresql_where=free,
             sqlite_where=free,
         ),
-        Index(f"{name}_held", place_column, "handling_client_id", postgresql_where=held, sqlite_where=held),
+        Index(f"{name}_held", place_column, "handling_client_id", postgresql_where=read, sqlite_where=read),
         info={STORAGE: CLEAN_OFTEN},
     )
 

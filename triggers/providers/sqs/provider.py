@@ -205,8 +205,8 @@ class Sqs:
 
     def _backlog(self, destination: str) -> Backlog:
         counts = self._link.counts_of(self._settings.queue_of(destination))
-        waiting, held, later = map(counts.get, ("waiting", "held", "later"))
-        return Backlog(destination=destination, waiting=waiting, held=held, later=later)
+        waiting, in_flight, later = map(counts.get, ("waiting", "held", "later"))
+        return Backlog(destination=destination, waiting=waiting, held=in_flight, later=later)
 
     async def close(self) -> None:
         """Do nothing: boto3 keeps only connections, which end with it."""

@@ -178,22 +178,22 @@ class SqsReceiver:
             over = [receipt for receipt, until in self._held.items() if until < now + self._visibility]
             for receipt in over:
                 del self._held[receipt]
-            held = list(self._held)
+            receipts = list(self._held)
         if over:
             _log.warning(
                 "%d messages of the queue %s were held for twelve hours, which SQS does not prolong: they go "
                 "to another consumer when %d s have passed",
                 *(len(over), self._queue, self._visibility),
             )
-        if held:
-            await self._call(partial(self._hide, held, self._visibility))
+        if receipts:
+            await self._call(partial(self._hide, receipts, self._visibility))
 
     async def close(self) -> None:
         """Make unsettled messages visible again."""
         with self._lock:
-            held, self._held = list(self._held), {}
-        if held:
-            await self._call(partial(self._hide, held, 0))
+            receipts, self._held = list(self._held), {}
+        if receipts:
+            await self._call(partial(self._hide, receipts, 0))
 
 
 def _name_of(came: SqsDelivered) -> str:

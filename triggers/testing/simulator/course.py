@@ -185,10 +185,10 @@ class Course:
         """
         if not self._stack:
             return None
-        worker, held, delivered = self._stack[-1]
+        worker, copies, delivered = self._stack[-1]
         if worker.dead:
             raise SimulatedDeath
-        tired = max((self.queue.deliveries.get(copy.index, 0) for copy in held), default=0)
+        tired = max((self.queue.deliveries.get(copy.index, 0) for copy in copies), default=0)
         offered = (
             () if tired > self.rules.deliveries else tuple(fault for fault in faults if self._fits(fault))
         )
@@ -229,10 +229,10 @@ class Course:
 
     def keep_aside(self, parked: Sequence[Parked]) -> None:
         """Note the parked messages."""
-        held = self._stack[-1][1]
+        copies = self._stack[-1][1]
         for message in parked:
             name = None if message.message is None else message.message.message_id
-            self.parked |= {copy.index for copy in held if copy.message.message_id == name}
+            self.parked |= {copy.index for copy in copies if copy.message.message_id == name}
 
     def before_effect(self, step: str, faults: Iterable[Fault]) -> Fault | None:
         """Reach the point of an effect; raise if the process dies, and return what else goes wrong."""
@@ -289,11 +289,11 @@ class Course:
         """Deliver a copy to another worker while this worker is paused."""
         if fault not in {Fault.COPY, Fault.PAUSE}:
             return
-        worker, held, _ = self._stack[-1]
+        worker, in_hand, _ = self._stack[-1]
         lease = self.rules.subject.trigger.settings.lease
         if fault is Fault.PAUSE and lease is not None:
             self.pass_time(lease.total_seconds() + 1, renewing=False)
-        copies = [self.queue.another(copy, self._now) for copy in held]
+        copies = [self.queue.another(copy, self._now) for copy in in_hand]
         if self.rules.subject.trigger.is_async:
             # A loop cannot run inside another loop's callback, but it can in a thread that is joined.
             thread = threading.Thread(target=self._aside, args=(copies,))
@@ -397,11 +397,11 @@ class Course:
                 self.uuids.add(outcome.uuid)
         return True
 
-    def _bury(self, worker: SimulatedWorker, held: Sequence[Copy]) -> None:
+    def _bury(self, worker: SimulatedWorker, copies: Sequence[Copy]) -> None:
         worker.dead = True
         worker.leases.close()
         worker.background.clear()
-        for copy in reversed(held):
+        for copy in reversed(copies):
             copy.due = self._now
             self.queue.put(copy, first=True)
         for task in self.rules.subject.unfinished():

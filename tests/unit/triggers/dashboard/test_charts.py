@@ -5,19 +5,21 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from history.beside.charts import Step
+from history.beside.charts import ChartStep
 from history.store.control import Counts
 from triggers.dashboard.charts.drawing import BOTTOM, LEFT, RIGHT, TOP, section_of, short, top_of
-from triggers.dashboard.charts.series import Part, Period, Values, parts_of, values_of
+from triggers.dashboard.charts.series import ChartPeriod, PeriodPart, Values, parts_of, values_of
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
 
-def step(minute: float, parked: int | None = 0, **counts: int) -> Step:
-    return Step(NOON + timedelta(minutes=minute), Counts(**counts), parked)
+def step(minute: float, parked: int | None = 0, **counts: int) -> ChartStep:
+    return ChartStep(NOON + timedelta(minutes=minute), Counts(**counts), parked)
 
 
-def values(*triggers: Sequence[Step], period: Period = Period.HOUR, minute: float = 59) -> Values:
+def values(
+    *triggers: Sequence[ChartStep], period: ChartPeriod = ChartPeriod.HOUR, minute: float = 59
+) -> Values:
     now = (NOON + timedelta(minutes=minute)).timestamp()
     return values_of([parts_of(steps, period) for steps in triggers], period, now)
 
@@ -69,11 +71,11 @@ def test_several_triggers_are_added_up_and_runs_weigh_as_many_as_they_are() -> N
 def test_a_day_has_parts_of_ten_minutes() -> None:
     steps = [step(minute, new=60 * minute) for minute in range(61)]
 
-    found = values(steps, period=Period.DAY)
+    found = values(steps, period=ChartPeriod.DAY)
 
     assert found.done[-6:] == pytest.approx([1.0] * 6)
     assert found.reported.count(True) == 6
-    assert sum(part.seconds for part in parts_of(steps, Period.DAY).values()) == pytest.approx(3600)
+    assert sum(part.seconds for part in parts_of(steps, ChartPeriod.DAY).values()) == pytest.approx(3600)
 
 
 def test_a_picture_has_a_line_for_each_piece_and_a_shade_for_each_gap() -> None:
@@ -130,4 +132,4 @@ def test_numbers_are_short(value: float | None, text: str) -> None:
 def test_a_part_without_seconds_has_no_rate() -> None:
     number = int(NOON.timestamp() // 60)
 
-    assert values_of([{number: Part()}], Period.HOUR, NOON.timestamp()).done[-1] is None
+    assert values_of([{number: PeriodPart()}], ChartPeriod.HOUR, NOON.timestamp()).done[-1] is None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from history import HistoryUnavailableError, MemoryHistory
-from history.beside.charts import Step, charts_of
+from history.beside.charts import ChartStep, charts_of
 from history.bridge import drive
 from history.memory.records import MemoryRecords
 from history.store import Counts, Report
@@ -34,13 +34,13 @@ class Server:
         for consumer in self.consumers:
             drive(consumer.note(self.clock.now))
 
-    def steps(self, trigger: str = "book") -> Sequence[Step]:
+    def steps(self, trigger: str = "book") -> Sequence[ChartStep]:
         charts = charts_of(self.store)
         assert charts is not None
         return drive(charts.steps(trigger))
 
 
-def at(steps: Sequence[Step]) -> list[datetime]:
+def at(steps: Sequence[ChartStep]) -> list[datetime]:
     return [step.at for step in steps]
 
 

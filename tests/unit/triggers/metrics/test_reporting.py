@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from history import MemoryHistory
-from history.beside.charts import Step, charts_of
+from history.beside.charts import ChartStep, charts_of
 from history.beside.control import RecordedControl
 from history.bridge import drive
 from history.errors import HistoryUnavailableError
@@ -48,7 +48,7 @@ def counts(store: HistoryStore, trigger: str = "charge") -> Counts:
     return overview(store).statistics.get(trigger, Counts()).model_copy(update={"microseconds": 0})
 
 
-def steps(store: HistoryStore, trigger: str = "charge") -> Sequence[Step]:
+def steps(store: HistoryStore, trigger: str = "charge") -> Sequence[ChartStep]:
     charts = charts_of(store)
     assert charts is not None
     return drive(charts.steps(trigger))

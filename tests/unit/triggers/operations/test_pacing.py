@@ -3,7 +3,7 @@
 import pytest
 
 from history.errors import ConfigurationError
-from triggers.operations.pacing import CAUGHT_UP, SLOWEST, Pace, pace_of
+from triggers.operations.pacing import CAUGHT_UP, SLOWEST, RunPace, pace_of
 
 
 class Clock:
@@ -15,7 +15,7 @@ class Clock:
 
 def test_turns_are_as_far_apart_as_the_rate_says() -> None:
     clock = Clock()
-    pace = Pace(50, clock)
+    pace = RunPace(50, clock)
     taken = list[float]()
     while clock.now < 102.0:
         rest = pace.take()
@@ -30,7 +30,7 @@ def test_turns_are_as_far_apart_as_the_rate_says() -> None:
 
 def test_time_that_slow_runs_lost_is_caught_up_for_a_second_only() -> None:
     clock = Clock()
-    pace = Pace(10, clock)
+    pace = RunPace(10, clock)
     pace.take()
     clock.now += 60
 
@@ -44,7 +44,7 @@ def test_time_that_slow_runs_lost_is_caught_up_for_a_second_only() -> None:
 @pytest.mark.parametrize("rate", [0, -1, 1e9, float("nan"), float("inf")])
 def test_a_rate_that_cannot_be_kept_is_refused(rate: float) -> None:
     with pytest.raises(ConfigurationError):
-        Pace(rate)
+        RunPace(rate)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_pace_that_cannot_be_kept_is_refused(text: str) -> None:
 
 
 def test_a_wait_for_a_turn_ends_when_it_is_stopped() -> None:
-    pace, answers = Pace(SLOWEST), iter([False, True])
+    pace, answers = RunPace(SLOWEST), iter([False, True])
 
     first = pace.wait(lambda: False)
     second = pace.wait(lambda: next(answers))

@@ -32,7 +32,7 @@ from triggers.cli.setup.migration.reporting import left_out_table, notes_table, 
 from triggers.cli.setup.migration.statements import links_of, read_statements, report_of
 from triggers.cli.shared.arguments import reading
 from triggers.cli.shared.general_options import CommandGroup
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import CliState
 
 app = CommandGroup(no_args_is_help=True, help="Make triggers from the definitions of another system.")
 
@@ -84,7 +84,7 @@ def webmethods(
     report.md. The report lists properties that are the same here, safer, to be checked or missing.
     The command overwrites no file. Connection aliases are read from jms.cnf, if DIR has it.
     """
-    state = State.of(context)
+    state = CliState.of(context)
     packages = find_triggers(folder)
     triggers = mapped(packages)
     files = write_new(to, files_of(triggers, packages))
@@ -110,7 +110,7 @@ def sqlremote(
     and GRANT CONSOLIDATE. It writes links.toml and report.md, and executes nothing. The report lists what is
     the same here, to be checked or missing. The command overwrites no file.
     """
-    state = State.of(context)
+    state = CliState.of(context)
     with reading(file) as source:
         statements = read_statements(source.read().decode("utf-8-sig", "replace"))
     files = write_new(to, {LINKS: links_of(statements), REPORT: report_of(statements)})
@@ -138,7 +138,7 @@ def atg(
     The command writes patchbay.toml, jms_components.py with a stub for each component, and report.md. The
     report lists what is the same here, safer, to be checked or missing. The command overwrites no file.
     """
-    state = State.of(context)
+    state = CliState.of(context)
     wiring = read_wiring(files, places(provider))
     files_here = {WIRING: to_toml(wiring.raw), f"{COMPONENTS}.py": components_of(wiring)}
     report = report_of_wiring(wiring)

@@ -61,8 +61,8 @@ class Agent:
             return now + LOOK
         if self._polling or self._due is None:
             return now
-        held = self.incoming.held
-        return self._due if held is None else min(self._due, held)
+        held_until = self.incoming.held_until
+        return self._due if held_until is None else min(self._due, held_until)
 
     async def step(self) -> Apply | None:
         """Continue until there is something to apply, or nothing to do before :attr:`due`.
@@ -106,7 +106,7 @@ class Agent:
         The row is read again: a skipped transaction was stored, although it is given back.
         """
         self.end.row = None
-        self.incoming.held = self.end.clock() + delay
+        self.incoming.held_until = self.end.clock() + delay
         self.incoming.alone = True
 
     async def halt(self, reason: str) -> None:
@@ -128,7 +128,7 @@ class Agent:
     async def _poll(self) -> Apply | None:
         now = self.end.clock()
         if not self._polling:
-            resumed = self.incoming.held is not None and self.incoming.held <= now
+            resumed = self.incoming.held_until is not None and self.incoming.held_until <= now
             if self._due is not None and now < self._due and not resumed:
                 return None
             self.end.log_end = (await self.end.history.watermarks.end()).last

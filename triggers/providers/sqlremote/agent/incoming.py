@@ -46,7 +46,7 @@ class IncomingHalf:
     end: AgentState
     outgoing: OutgoingHalf
     applies: bool = True
-    held: datetime | None = None
+    held_until: datetime | None = None
     alone: bool = False
     _unread: deque[str] = field(default_factory=deque[str])
     _heard: set[str] = field(default_factory=set[str])
@@ -101,9 +101,9 @@ class IncomingHalf:
         await self._carry_out(applied.actions)
 
     def _is_held(self) -> bool:
-        if self.held is not None and self.end.clock() >= self.held:
-            self.held = None
-        return self.held is not None
+        if self.held_until is not None and self.end.clock() >= self.held_until:
+            self.held_until = None
+        return self.held_until is not None
 
     async def _read(self, name: str) -> None:
         end, settings = self.end, self.end.settings

@@ -59,10 +59,10 @@ class ProviderCarrier:
     async def delete(self, address: str, names: Iterable[str]) -> None:
         """Acknowledge messages."""
         unanswered = self._held.get(address, {})
-        held = [name for name in names if name in unanswered]
-        if held:
-            await self._receivers[address].acknowledge([unanswered[name] for name in held])
-        for name in held:
+        deletable = [name for name in names if name in unanswered]
+        if deletable:
+            await self._receivers[address].acknowledge([unanswered[name] for name in deletable])
+        for name in deletable:
             unanswered.pop(name, None)
 
     async def close(self) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from history.message import Message
 from triggers.providers.brokers.delivery import UndecodableError
-from triggers.providers.kafka.codec import Consumed, Record, decode, encode, letter_of, raw_fields
+from triggers.providers.kafka.codec import Consumed, KafkaRecord, decode, encode, letter_of, raw_fields
 
 
 def consumed(
@@ -15,7 +15,7 @@ def consumed(
     key: bytes | None = None,
     again: bool = False,
 ) -> Consumed:
-    return Consumed("orders", 2, 17, Record(value, key, headers, 1_700_000_000_123), again)
+    return Consumed("orders", 2, 17, KafkaRecord(value, key, headers, 1_700_000_000_123), again)
 
 
 class TestForeignRecords:
@@ -31,7 +31,7 @@ class TestForeignRecords:
 
     @pytest.mark.parametrize("sent", [1_700_000_000_123_000, 2**63 - 1, -(2**63)])
     def test_a_time_that_no_calendar_has_is_none(self, sent: int) -> None:
-        message = decode(Consumed("orders", 2, 17, Record(b"x", None, (), sent), again=False))
+        message = decode(Consumed("orders", 2, 17, KafkaRecord(b"x", None, (), sent), again=False))
 
         assert (message.timestamp, message.uuid) == (None, f"ID:orders:2:17:{sent}")
 
