@@ -11,13 +11,12 @@ import threading
 from collections.abc import Collection, Sequence
 from contextlib import aclosing, suppress
 from datetime import timedelta
-from functools import lru_cache
-from typing import Any, Self
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, Self
 
 import redis
 
 from history.beside.kept import KeepsBeside
-from history.beside.progress import changes_of
 from history.entry import (
     DEFAULT_TIME_TO_LIVE,
     DIGEST_SIZE,
@@ -35,7 +34,6 @@ from history.redis.connection.checks import refuse_eviction, remarks_on, servers
 from history.redis.connection.client import TRIGGERS_KEY, RedisClient
 from history.redis.connection.probe import pool_of
 from history.redis.connection.wires import AnotherServerError
-from history.redis.joining import RedisJoining
 from history.redis.records import RedisRecords, words_of
 from history.redis.replies import (
     BATCH_CLAIMS,
@@ -66,11 +64,13 @@ from history.store import (
     milliseconds,
 )
 from history.store.inspection import Capability, Refusal
-from history.store.joining import Joining
-from history.store.progress import BatchRecord
 from history.store.turning import NOWHERE, NextClaim, Place, Turned
 from history.support.encryption import SETTING, Cipher, cipher_of
 from history.support.urls import split_option
+
+if TYPE_CHECKING:
+    from history.store.joining import Joining
+    from history.store.progress import BatchRecord
 
 _log = logging.getLogger(__name__)
 
@@ -125,7 +125,6 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         own = isinstance(client, RedisClient)
         self._cipher = cipher_of(encrypt)
         self._redis = client if own else RedisClient(client, circuit=circuit, durability=durability)
-        self._joining = RedisJoining(self._redis, self._cipher)
         records = RedisRecords(self._redis)
         self.keep_beside(records, self._cipher, triggers=self.triggers, address=self._redis.address)
         self._checked = False
@@ -140,8 +139,14 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         rest, encrypt = split_option(url, SETTING)
         return cls(RedisClient.from_url(rest, options=(SETTING,)), encrypt=encrypt)
 
+    @cached_property
+    def _joining(self) -> "Joining":
+        from history.redis.joining import RedisJoining  # noqa: PLC0415  (few triggers join messages)
+
+        return RedisJoining(self._redis, self._cipher)
+
     @property
-    def joining(self) -> Joining:
+    def joining(self) -> "Joining":
         """The joins in the same Redis."""
         return self._joining
 
@@ -406,11 +411,11 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         owners: Sequence[BatchOwner],
         outcome: EntryOutcome | None,
         *,
-        record: BatchRecord | None = None,
+        record: "BatchRecord | None" = None,
     ) -> bool:
         """Settle the one ledger record of each batch, and store the record, in one script."""
         tokens = [owner.token.encode() for owner in owners]
-        noted = [] if record is None else words_of(changes_of(record))
+        noted = list[bytes]() if record is None else _noted(record)
         words = [CODES[outcome], b"%d" % len(tokens), *tokens, *noted]
         return bool(await self._scripts(trigger).run("entries/settle_batches", words))
 
@@ -475,3 +480,10 @@ def _durations(lease: timedelta | None, time_to_live: timedelta) -> bytes:
     check_held("time_to_live", time_to_live)
     check_held("lease", lease)
     return _DURATIONS.pack(-1 if lease is None else milliseconds(lease), milliseconds(time_to_live))
+
+
+def _noted(record: "BatchRecord") -> list[bytes]:
+    """Return the changes that store a record, as the script takes them."""
+    from history.beside.progress import changes_of  # noqa: PLC0415  (only the driver of a batch ends it)
+
+    return words_of(changes_of(record))
