@@ -22,7 +22,7 @@ from hashlib import blake2b
 from typing import NamedTuple, NewType
 
 from history.errors import ConfigurationError
-from history.message import Uuid
+from history.identity import Uuid
 
 #: A number that grows with every claim of a uuid; an effect's target may refuse a smaller one.
 Fence = NewType("Fence", int)

@@ -20,8 +20,14 @@ anything else                           refused: two processes may write it in t
 import json
 from collections.abc import Sequence
 from numbers import Integral
-from typing import Any, cast
+from typing import Any, NewType, cast
 from uuid import UUID
+
+#: The identity of a message: its property ``uuid``, else its JMSMessageID.
+Uuid = NewType("Uuid", str)
+
+#: JMSXDeliveryCount if the provider does not count, or if the count cannot be read.
+UNDEFINED_COUNT = -1
 
 #: The most characters of an identity, and of each other header of a message.
 LONGEST = 16_384

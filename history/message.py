@@ -11,13 +11,15 @@ import pickle
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import Any, ClassVar, NewType, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError, to_json
 
 from history.errors import ConfigurationError
 from history.identity import LONGEST, IdentityError, canonical
+from history.identity import UNDEFINED_COUNT as UNDEFINED_COUNT  # noqa: PLC0414  (so checkers see it exported)
+from history.identity import Uuid as Uuid  # noqa: PLC0414  (as above)
 from history.json_text import (
     JsonText,
     NotJsonError,
@@ -27,14 +29,8 @@ from history.json_text import (
     refuse_unreadable,
 )
 
-#: The identity of a message: its property ``uuid``, else its JMSMessageID.
-Uuid = NewType("Uuid", str)
-
 #: The types that a JMS property may have.
 PropertyValue = bool | int | float | str | None
-
-#: JMSXDeliveryCount if the provider does not count, or if the count cannot be read.
-UNDEFINED_COUNT = -1
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 

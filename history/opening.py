@@ -1,16 +1,17 @@
 """From a URL to a document history."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
-from platformdirs import user_state_path
-
 from history.errors import ConfigurationError
-from history.store import HistoryStore
 from history.support.encryption import SETTING, Cipher, cipher_of
 from history.support.forks import without_forks
 from history.support.references import dereferenced
 from history.support.urls import guarded, refuse_unknown, split_option, split_url
+
+if TYPE_CHECKING:
+    from history.store.history import HistoryStore
 
 #: The URLs that :func:`open_history` understands, for its errors and for ``--help``.
 HISTORY_URLS = (
@@ -19,7 +20,7 @@ HISTORY_URLS = (
 )
 
 
-def open_history(url: str) -> HistoryStore:
+def open_history(url: str) -> "HistoryStore":
     """Open the document history at ``url``: redis(s)://, sqlite:///, postgresql:// or memory://.
 
     The URL may also be ``env:NAME`` or ``file:/path``, see :mod:`history.support.references`. Nothing is
@@ -39,7 +40,7 @@ def open_history(url: str) -> HistoryStore:
         return _open(url)
 
 
-def _open(url: str) -> HistoryStore:
+def _open(url: str) -> "HistoryStore":
     match split_url(url).scheme.partition("+")[0]:
         case "redis" | "rediss" | "unix":
             from history.redis.history import RedisHistory  # noqa: PLC0415  (a driver loads only when needed)
@@ -70,7 +71,7 @@ def cipher_of_url(url: str | None) -> Cipher | None:
     return cipher_of(split_option(dereferenced(url, "history"), SETTING)[1])
 
 
-def open_local_parking(file: Path, cipher: Cipher | None) -> HistoryStore:
+def open_local_parking(file: Path, cipher: Cipher | None) -> "HistoryStore":
     """Open a local parking file, encrypted in the same way as the history."""
     from history.sql.history import SqlHistory  # noqa: PLC0415  (as above)
 
@@ -79,4 +80,6 @@ def open_local_parking(file: Path, cipher: Cipher | None) -> HistoryStore:
 
 def local_parking_file() -> Path:
     """Return the file that keeps messages when no server can: it is in this user's state directory."""
+    from platformdirs import user_state_path  # noqa: PLC0415  (few processes need this file)
+
     return user_state_path("doubtless") / "parked.sqlite3"

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from history.beside.fingerprints import FINGERPRINTS
 from history.entry import digest
 from history.store.records import Expects, Kind, Put, Record, Records, is_done
 from history.store.results import KeptResult
@@ -9,6 +10,9 @@ from history.store.sealing import opened_result, sealed_result
 from history.support.encryption import Cipher
 
 RESULTS = Kind("result")
+
+#: The kinds that have the digest of a uuid as key: they are forgotten with its entry.
+OF_ENTRIES = (RESULTS, FINGERPRINTS)
 
 
 class RecordedResults:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from history.beside.kept import OF_ENTRIES
+from history.beside.results import OF_ENTRIES
 from history.contract.common import SHORT, TRIGGER, claim_one, eventually, together
 from history.entry import digest
 from history.errors import ConfigurationError

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
-from history.beside.kept import OF_ENTRIES, KeepsBeside
+from history.beside.kept import KeepsBeside
 from history.beside.progress import changes_of
+from history.beside.results import OF_ENTRIES
 from history.entry import (
     DEFAULT_TIME_TO_LIVE,
     Claim,

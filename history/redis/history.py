@@ -10,13 +10,12 @@ import struct
 from collections.abc import Collection, Sequence
 from contextlib import aclosing, suppress
 from datetime import timedelta
-from functools import lru_cache
-from typing import Any, Self
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, Self
 
 import redis
 
 from history.beside.kept import KeepsBeside
-from history.beside.progress import changes_of
 from history.entry import (
     DEFAULT_TIME_TO_LIVE,
     DIGEST_SIZE,
@@ -64,11 +63,13 @@ from history.store import (
     milliseconds,
 )
 from history.store.inspection import Capability, Refusal
-from history.store.progress import BatchRecord
 from history.store.turning import NOWHERE, NextClaim, Place, Turned
 from history.support.encryption import SETTING, Cipher, cipher_of
 from history.support.forks import forkable_lock
 from history.support.urls import split_option
+
+if TYPE_CHECKING:
+    from history.store.progress import BatchRecord
 
 _log = logging.getLogger(__name__)
 
@@ -417,11 +418,11 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         owners: Sequence[BatchOwner],
         outcome: EntryOutcome | None,
         *,
-        record: BatchRecord | None = None,
+        record: "BatchRecord | None" = None,
     ) -> bool:
         """Settle the one ledger record of each batch, and store the record, in one script."""
         tokens = [owner.token.encode() for owner in owners]
-        noted = [] if record is None else words_of(changes_of(record))
+        noted = list[bytes]() if record is None else _noted(record)
         words = [CODES[outcome], b"%d" % len(tokens), *tokens, *noted]
         return bool(await self._scripts(trigger).run("entries/settle_batches", words))
 
@@ -486,3 +487,10 @@ def _durations(lease: timedelta | None, time_to_live: timedelta) -> bytes:
     check_held("time_to_live", time_to_live)
     check_held("lease", lease)
     return _DURATIONS.pack(-1 if lease is None else milliseconds(lease), milliseconds(time_to_live))
+
+
+def _noted(record: "BatchRecord") -> list[bytes]:
+    """Return the changes that store a record, as the script takes them."""
+    from history.beside.progress import changes_of  # noqa: PLC0415  (only the driver of a batch ends it)
+
+    return words_of(changes_of(record))

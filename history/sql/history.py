@@ -11,9 +11,10 @@ from typing import Self, TypedDict, TypeVar
 from sqlalchemy import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from history.beside.kept import OF_ENTRIES, KeepsBeside
+from history.beside.kept import KeepsBeside
 from history.beside.parking import DECISIONS, LABELS, RecordedParking
 from history.beside.progress import changes_of
+from history.beside.results import OF_ENTRIES
 from history.entry import (
     DEFAULT_TIME_TO_LIVE,
     Claim,

@@ -34,50 +34,48 @@ transitions. :class:`history.contract.HistoryContract` checks that a store does 
 
 from typing import TYPE_CHECKING
 
-from history.store.control import (
-    FORGOTTEN_AFTER,
-    GONE_AFTER,
-    Beat,
-    Control,
-    Counts,
-    Heard,
-    Order,
-    Overview,
-    Report,
-    TriggerState,
-    Verb,
-)
-from history.store.decisions import (
-    Decided,
-    DecidedMessage,
-    DecisionKind,
-    DecisionPage,
-    DecisionRecord,
-    OperatorDecision,
-)
-from history.store.history import (
-    CLAIM_BATCH,
-    WHOLE,
-    FoundInPiece,
-    HistoryStats,
-    HistoryStore,
-    PackedClaims,
-    Page,
-    Purged,
-    ScannedEntry,
-    ScanPart,
-)
-from history.store.joining import Added, Addition, Hold, Joining, JoinPart, JoinTerms, Period, PeriodState
-from history.store.leases import BatchLeases, ManyLeases
-from history.store.owners import BatchOwner, Owner, owner_token, process_token
-from history.store.parking import Evidence, LabelPage, Parked, ParkedKind, ParkedLabel, Parking
-from history.store.progress import KEPT_BATCHES, RECORDS_KEPT_FOR, BatchRecord, BatchState, Progress
-from history.store.single_verbs import SingleVerbs
-from history.store.times import instant, milliseconds
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
+    from history.store.control import (
+        FORGOTTEN_AFTER,
+        GONE_AFTER,
+        Beat,
+        Control,
+        Counts,
+        Heard,
+        Order,
+        Overview,
+        Report,
+        TriggerState,
+        Verb,
+    )
+    from history.store.decisions import (
+        Decided,
+        DecidedMessage,
+        DecisionKind,
+        DecisionPage,
+        DecisionRecord,
+        OperatorDecision,
+    )
+    from history.store.history import (
+        CLAIM_BATCH,
+        WHOLE,
+        FoundInPiece,
+        HistoryStats,
+        HistoryStore,
+        PackedClaims,
+        Page,
+        Purged,
+        ScannedEntry,
+        ScanPart,
+    )
     from history.store.inspection import Capability, Refusal, Room, TellingRefusals, TellingRoom
+    from history.store.joining import Added, Addition, Hold, Joining, JoinPart, JoinTerms, Period, PeriodState
+    from history.store.leases import BatchLeases, ManyLeases
+    from history.store.owners import BatchOwner, Owner, owner_token, process_token
+    from history.store.parking import Evidence, LabelPage, Parked, ParkedKind, ParkedLabel, Parking
+    from history.store.progress import KEPT_BATCHES, RECORDS_KEPT_FOR, BatchRecord, BatchState, Progress
     from history.store.records import (
         Append,
         Change,
@@ -92,6 +90,8 @@ if TYPE_CHECKING:
         Record,
         Records,
     )
+    from history.store.single_verbs import SingleVerbs
+    from history.store.times import instant, milliseconds
     from history.store.watermark import Epoch, Incoming, Offset, Outgoing, Watermark
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(__name__)
@@ -175,5 +175,3 @@ __all__ = [
     "owner_token",
     "process_token",
 ]
-
-# Only a history that keeps links needs these.

@@ -8,15 +8,17 @@ sent twice without harm, and all calls after the claim compare the fence.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from history.entry import DEFAULT_TIME_TO_LIVE, DIGEST_SIZE, Claim, Entry, EntryOutcome, Settlement
 from history.errors import ConfigurationError
-from history.store.control import Control
-from history.store.joining import Joining
 from history.store.owners import BatchOwner, Owner
-from history.store.parking import Parking
-from history.store.progress import BatchRecord, Progress
+
+if TYPE_CHECKING:
+    from history.store.control import Control
+    from history.store.joining import Joining
+    from history.store.parking import Parking
+    from history.store.progress import BatchRecord, Progress
 
 #: The most uuids for which one round trip claims; longer calls are cut into pieces of this size.
 CLAIM_BATCH = 200
@@ -102,22 +104,22 @@ class HistoryStore(Protocol):
     """
 
     @property
-    def parking(self) -> Parking:
+    def parking(self) -> "Parking":
         """The parking lot on the same server."""
         ...
 
     @property
-    def control(self) -> Control:
+    def control(self) -> "Control":
         """Sends commands to running consumers, and stores their states and statistics, on the same server."""
         ...
 
     @property
-    def joining(self) -> Joining:
+    def joining(self) -> "Joining":
         """Where messages of several destinations wait for each other, on the same server."""
         ...
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> "Progress":
         """The progress of each query of Spark, on the same server."""
         ...
 
@@ -238,7 +240,7 @@ class HistoryStore(Protocol):
         owners: Sequence[BatchOwner],
         outcome: EntryOutcome | None,
         *,
-        record: BatchRecord | None = None,
+        record: "BatchRecord | None" = None,
     ) -> bool:
         """Complete (or with None release) the entries that several batches still own, all of them or none.
 

@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from history.entry import EntryOutcome, Fence, Renewal, Settlement
-from history.message import Uuid
+from history.identity import Uuid
 from history.store.history import Purged
 from history.store.leases import ManyLeases
 from history.store.owners import BatchOwner
-from history.store.progress import BatchRecord
+
+if TYPE_CHECKING:
+    from history.store.progress import BatchRecord
 
 
 class SingleVerbs:
@@ -64,7 +66,7 @@ class _Settles(Protocol):
         owners: Sequence[BatchOwner],
         outcome: EntryOutcome | None,
         *,
-        record: BatchRecord | None = None,
+        record: "BatchRecord | None" = None,
     ) -> bool: ...
 
 

@@ -104,7 +104,8 @@ def _types_of(value: object) -> Iterator[type]:
     """Yield the classes that a method or property names in its signature."""
     function = value.fget if isinstance(value, property) else value
     if callable(function) and not isinstance(function, type):
-        for hint in get_type_hints(function).values():
+        public = {name: getattr(history.store, name) for name in history.store.__all__}
+        for hint in get_type_hints(function, localns=public).values():
             yield from _classes_in(hint)
 
 

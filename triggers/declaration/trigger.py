@@ -262,7 +262,7 @@ class Trigger(Generic[P, R]):
         """Return a function for Spark's ``foreachBatch``: the service runs row by row on the executors.
 
         Columns, ``query``, ``patience``, ``partitions`` and ``on_batch`` are as in
-        :func:`triggers.spark.foreach_batch.foreach_batch`. Columns with the names of JMS headers are those
+        :func:`triggers.spark.foreach_batch`. Columns with the names of JMS headers are those
         headers. If there is a ``body``, all other columns are properties. Each task runs as many rows
         concurrently as the trigger's ``concurrency`` says, in threads, or on an event loop if the service is
         a coroutine function. Rows of one uuid run one after the other. With ``calls_per_second``, each task

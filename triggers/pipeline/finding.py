@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 from history.entry import Entry, EntryOutcome, Fence, State
-from triggers.detection.table import Found, HistoryUse
+from triggers.detection.facts import Found, HistoryUse
 
 T = TypeVar("T")
 

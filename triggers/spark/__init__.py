@@ -10,7 +10,7 @@
 A :class:`~triggers.Trigger` runs row by row: ``book.foreach_batch(uuid="uuid", body="value")``.
 
 =======================  ========================================================================
-``foreach_batch.py``     ``@foreach_batch``, and its steps in a table
+``decorator.py``         ``@foreach_batch``, and its steps in a table
 ``handler.py``           its common part with ``row_service/`` and ``atomic_sink/``
 ``batch/``               one micro-batch of it: claims, second look, lease, completion
 ``row_service/``         a trigger, row by row on the executors
@@ -26,16 +26,24 @@ A :class:`~triggers.Trigger` runs row by row: ``book.foreach_batch(uuid="uuid", 
 =======================  ========================================================================
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from history.errors import MissingExtraError
+from history.support.faces import lazy
 
 try:
-    from triggers.spark.batch_info import BatchInfo, BatchReport
-    from triggers.spark.failures import causes_of
-    from triggers.spark.foreach_batch import ForeachBatch, foreach_batch
-    from triggers.spark.metrics.watch import StreamWatch, watch
+    for _package in ("pyspark", "pyarrow", "numpy"):
+        import_module(_package)
 except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] not in {"pyspark", "pyarrow", "pandas", "numpy", "py4j"}:
-        raise
     raise MissingExtraError("doubtless.spark", extra="spark", package=error.name or "pyspark") from error
+
+if TYPE_CHECKING:
+    from triggers.spark.batch_info import BatchInfo, BatchReport
+    from triggers.spark.decorator import ForeachBatch, foreach_batch
+    from triggers.spark.failures import causes_of
+    from triggers.spark.metrics.watch import StreamWatch, watch
+else:  # for a type checker, any name would be there
+    __getattr__ = lazy(__name__)
 
 __all__ = ["BatchInfo", "BatchReport", "ForeachBatch", "StreamWatch", "causes_of", "foreach_batch", "watch"]

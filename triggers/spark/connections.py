@@ -4,12 +4,14 @@ import os
 import time
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from history.bridge import drive
 from history.errors import UnavailableError
 from history.opening import open_history
-from history.store import HistoryStore
+
+if TYPE_CHECKING:
+    from history.store.history import HistoryStore
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -18,10 +20,10 @@ T = TypeVar("T")
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0
 
 # By process, because a worker may be a fork of a process that had already opened some.
-_opened: dict[tuple[int, str], HistoryStore] = {}
+_opened: dict[tuple[int, str], "HistoryStore"] = {}
 
 
-def history_at(url: str) -> HistoryStore:
+def history_at(url: str) -> "HistoryStore":
     """Return this process's connection to a history; Spark uses a Python worker for many tasks."""
     key = (os.getpid(), url)
     if key not in _opened:

@@ -11,7 +11,8 @@ from history.entry import EntryOutcome
 from history.store import BatchOwner
 from triggers.detection.table import Policy
 from triggers.spark.batch.claims.bulk import BulkClaim
-from triggers.spark.batch.claims.table import ClaimTerms, RowVerdict
+from triggers.spark.batch.claims.findings import RowVerdict
+from triggers.spark.batch.claims.table import ClaimTerms
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.connections import close_history, history_at
 
@@ -33,9 +34,10 @@ def test_each_verdict_stands_beside_its_own_row(redis_url: str) -> None:
         time_to_live=timedelta(days=7),
         lease=None,
         patience=timedelta(seconds=9),
-        terms=ClaimTerms(
+        table=ClaimTerms(
             policy=Policy(max_delivery_count=100), asks=False, asks_replayed=False, executes_replayed=False
-        ),
+        ).table(),
+        executes_replayed=False,
         run=run,
         closes=False,
     )

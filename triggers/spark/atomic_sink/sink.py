@@ -36,7 +36,7 @@ from triggers.service.checking import check_whole, pointing
 from triggers.service.options import check_names, showing_options
 from triggers.spark.atomic_sink.transactions import RESULT, SinkTask
 from triggers.spark.atomic_sink.writers import RowsWriter, TableWriter, into_table
-from triggers.spark.batch.claims.table import RowVerdict
+from triggers.spark.batch.claims.findings import RowVerdict
 from triggers.spark.batch.claims.verdicts import KEY, VERDICT
 from triggers.spark.batch.ledger import Ledger, run_of
 from triggers.spark.batch.second_look import EVENT, STATUS, judged_again

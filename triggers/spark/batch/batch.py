@@ -1,4 +1,4 @@
-"""One run of one micro-batch; its steps are listed in :mod:`triggers.spark.foreach_batch`."""
+"""One run of one micro-batch; its steps are listed in :mod:`triggers.spark.decorator`."""
 
 import logging
 import time
@@ -52,7 +52,7 @@ class ComesAgainError(Exception):
 
 
 class BatchStep(IntEnum):
-    """The last completed step; :mod:`triggers.spark.foreach_batch` says what a later run finds."""
+    """The last completed step; :mod:`triggers.spark.decorator` says what a later run finds."""
 
     BEGUN = 1
     CLAIMED = 2

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from resolvers.bulk import UUID_COLUMN, AskedInBulk
 from resolvers.resolution import NonsenseAnswerError, Resolution, Resolved
-from triggers.spark.batch.claims.table import AGAIN, RowVerdict
+from triggers.spark.batch.claims.findings import AGAIN, RowVerdict
 from triggers.spark.batch.claims.verdicts import COUNT, KEY, PARTITION, VERDICT
 from triggers.spark.rows.fingerprints import FINGERPRINT
 

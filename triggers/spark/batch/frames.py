@@ -20,8 +20,8 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
+from triggers.spark.batch.claims.findings import RowVerdict
 from triggers.spark.batch.claims.partitions import in_own_partitions
-from triggers.spark.batch.claims.table import RowVerdict
 from triggers.spark.batch.claims.verdicts import (
     COUNT,
     KEY,

@@ -40,7 +40,7 @@ from functools import cached_property
 from urllib.parse import quote
 
 from history.entry import Entry, EntryOutcome, State
-from history.store import BatchOwner
+from history.store.owners import BatchOwner
 
 #: Separates a run from the index of a partition, and ends a run that takes rows over. No lineage contains
 #: such a sign, because it is quoted.

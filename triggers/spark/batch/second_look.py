@@ -41,7 +41,7 @@ from triggers.pipeline.bodies import Bodies, keeper_of
 from triggers.pipeline.finding import NOT_ASKED
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.run import Run
-from triggers.spark.batch.claims.table import AGAIN, RowVerdict
+from triggers.spark.batch.claims.findings import AGAIN, RowVerdict
 from triggers.spark.batch.claims.verdicts import KEY, VERDICT, by_key
 from triggers.spark.batch.frame_answers import answer_in, with_answers
 from triggers.spark.batch.owners import BatchRun

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from history.store.progress import BatchRecord
 from triggers.detection.table import Status
-from triggers.spark.batch.claims.table import AGAIN, RowVerdict
+from triggers.spark.batch.claims.findings import AGAIN, RowVerdict
 from triggers.spark.batch.claims.verdicts import PARTITION, VERDICT
 from triggers.spark.batch.second_look import GIVES_WAY, IN_PROGRESS, REASON, REJECTED, RUNS, STATUS
 from triggers.spark.batch_info import BatchReport

@@ -50,7 +50,7 @@ _STATUSES = (*Status, REJECTED, UNMATCHED, UNDECIDED)
 class RowService(BatchHandler):
     """Made by ``trigger.foreach_batch``; give it to ``writeStream.foreachBatch``.
 
-    ``reports`` and :meth:`write_stream` are as in :class:`~triggers.spark.foreach_batch.ForeachBatch`.
+    ``reports`` and :meth:`write_stream` are as in :class:`~triggers.spark.ForeachBatch`.
     ``counts`` is the sum of results, including those of batches that must come again.
 
     Guarantee: that of the trigger, for each row.

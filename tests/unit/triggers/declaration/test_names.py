@@ -17,7 +17,7 @@ SCRIPT = """
 from history.errors import ConfigurationError
 from triggers import trigger
 from triggers.spark.atomic_sink import atomic_sink
-from triggers.spark.foreach_batch import foreach_batch
+from triggers.spark.decorator import foreach_batch
 
 
 def load(body, batch_id=0): ...

@@ -25,7 +25,7 @@ from triggers.providers.memory import MemoryProvider
 from triggers.service.options import GuardOptions, HostOptions, TriggerOptions
 from triggers.service.settings import TRIGGER_DEFAULTS, Settings
 from triggers.spark.atomic_sink import atomic_sink
-from triggers.spark.foreach_batch import foreach_batch
+from triggers.spark.decorator import foreach_batch
 from triggers.spark.settings import BatchOptions, SinkOptions
 
 

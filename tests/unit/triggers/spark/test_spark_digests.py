@@ -7,7 +7,7 @@ import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
 from history.entry import digest
-from triggers.spark.rows.fingerprints import MetDigests, digests_of, first_of_each, near
+from triggers.spark.rows.digests import MetDigests, digests_of, first_of_each, near
 
 _arrow: Any = pa
 

@@ -14,7 +14,8 @@ from history.store.fingerprints import BodyOf, first_of
 from triggers.detection.table import Policy
 from triggers.spark.batch.claims import bulk
 from triggers.spark.batch.claims.bulk import BulkClaim
-from triggers.spark.batch.claims.table import AGAIN, ClaimTerms, RowVerdict
+from triggers.spark.batch.claims.findings import AGAIN, RowVerdict
+from triggers.spark.batch.claims.table import ClaimTerms
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.rows import fingerprints
 from triggers.spark.rows.fingerprints import bytes_of, number_of
@@ -64,7 +65,8 @@ def judged(rows: Sequence[tuple[str | None, int]], sizes: Sequence[int]) -> list
         time_to_live=DAY,
         lease=None,
         patience=timedelta(0),
-        terms=ClaimTerms(policy=Policy(), asks=False, asks_replayed=False, executes_replayed=False),
+        table=ClaimTerms(policy=Policy(), asks=False, asks_replayed=False, executes_replayed=False).table(),
+        executes_replayed=False,
         run=BatchRun(lineage="q", batch=0, token="run"),  # noqa: S106  (of a run)
         closes=False,
         compares=True,

@@ -18,7 +18,8 @@ from tests.fixtures.threads import in_threads
 from triggers.detection.table import Policy
 from triggers.spark.batch.claims import bulk
 from triggers.spark.batch.claims.bulk import BulkClaim
-from triggers.spark.batch.claims.table import AGAIN, ClaimTerms, RowVerdict
+from triggers.spark.batch.claims.findings import AGAIN, RowVerdict
+from triggers.spark.batch.claims.table import ClaimTerms
 from triggers.spark.batch.owners import BatchRun
 
 _arrow: Any = pa
@@ -49,13 +50,15 @@ def task(
     executes: bool = False,
 ) -> list[int]:
     """Compute a partition, whose rows come in pieces of these sizes; return its verdicts."""
+    terms = ClaimTerms(policy=Policy(), asks=False, asks_replayed=False, executes_replayed=executes)
     claim = BulkClaim(
         url="memory:",
         trigger="book",
         time_to_live=timedelta(days=1),
         lease=timedelta(minutes=1),
         patience=timedelta(0),
-        terms=ClaimTerms(policy=Policy(), asks=False, asks_replayed=False, executes_replayed=executes),
+        table=terms.table(),
+        executes_replayed=executes,
         run=run,
         closes=False,
     )

@@ -1,29 +1,24 @@
 """The work of a task with the identities of a partition: claim them and look up their verdicts, in bulk.
 
 The table is used once for each kind of row that can occur, never for each row.
+
+Every Python worker imports this module, before its first row. So it imports little: a test lists it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from history.entry import Entry, State
-from history.store import BatchOwner, PackedClaims
-from triggers.detection.table import Found
+from history.store.history import PackedClaims
+from history.store.owners import BatchOwner
+from triggers.detection.facts import Found
 from triggers.pipeline.finding import found_in
 from triggers.spark.batch.claims.ahead import one_ahead
-from triggers.spark.batch.claims.table import (
-    ADOPTED,
-    AGAIN,
-    KINDS,
-    LEFT_OUT,
-    ClaimTerms,
-    RowVerdict,
-    classes_of,
-)
+from triggers.spark.batch.claims.findings import ADOPTED, AGAIN, KINDS, LEFT_OUT, RowVerdict, classes_of
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.connections import close_history, history_at, patiently
 from triggers.spark.rows.arrow import (
@@ -37,8 +32,10 @@ from triggers.spark.rows.arrow import (
     texts,
     valid,
 )
-from triggers.spark.rows.fingerprints import FirstBodies, MetDigests, digests_of, first_of_each, near
-from triggers.spark.settings import BatchSettings
+from triggers.spark.rows.digests import MetDigests, digests_of, first_of_each, near
+
+if TYPE_CHECKING:
+    from triggers.spark.rows.fingerprints import FirstBodies
 
 #: How often entries that keep changing hands are claimed again.
 ROUNDS = 5
@@ -48,6 +45,7 @@ ROUNDS = 5
 class BulkClaim:
     """The plain values that a task needs to claim, and that travel with it.
 
+    ``table`` has the verdict on each kind of row, as :mod:`triggers.spark.batch.claims.table` makes it.
     ``partition`` is the claiming partition, if each partition has a separate owner.
     """
 
@@ -56,43 +54,23 @@ class BulkClaim:
     time_to_live: timedelta
     lease: timedelta | None
     patience: timedelta
-    terms: ClaimTerms
+    table: Numbers
+    executes_replayed: bool
     run: BatchRun
     closes: bool
     compares: bool = False
     claims: bool = True
     partition: int | None = None
 
-    @classmethod
-    def of(cls, settings: BatchSettings, run: BatchRun) -> "BulkClaim":
-        """Return the values that the tasks of a run need from the settings."""
-        terms = ClaimTerms(
-            policy=settings.trigger.policy,
-            asks=settings.resolver is not None,
-            asks_replayed=settings.replay_resolver is not None,
-            executes_replayed=settings.on_replay == "execute",
-        )
-        return cls(
-            url=settings.history,
-            trigger=settings.name,
-            time_to_live=settings.trigger.history_time_to_live,
-            lease=settings.trigger.lease,
-            patience=settings.patience,
-            terms=terms,
-            run=run,
-            closes=settings.claims is not None,
-            compares=settings.columns.fingerprint is not None,
-        )
-
     def verdicts(self, batches: Iterator[tuple[Array, ...]]) -> Iterator[Numbers]:
         """Yield the verdicts of one partition by keys, counts and maybe fingerprints; the keys are sorted."""
-        bodies = FirstBodies(self.url, self.trigger, self.time_to_live, self.patience)
+        bodies = self._first_bodies() if self.compares else None
         last_key, last_verdict = None, None
         for keys, counts, *prints in batches:
             size, named = len(keys), valid(keys)
             groups = np.cumsum(firsts(keys, last_key))
             same = named
-            if self.compares:
+            if bodies is not None:
                 same = named & ~bodies.unlike(keys, groups, numbers(prints[0]))
             verdicts = np.where(named & ~same, RowVerdict.OTHER_BODY, RowVerdict.ASIDE).astype(np.int8)
             claimed = first_of_groups(groups, same, begun=last_verdict is not None)
@@ -110,6 +88,11 @@ class BulkClaim:
             yield np.where(same & ~claimed, of_first + AGAIN, verdicts).astype(np.int8)
         if self.closes:  # this worker may be idle now, and another worker may take the next task
             close_history(self.url)
+
+    def _first_bodies(self) -> "FirstBodies":
+        from triggers.spark.rows.fingerprints import FirstBodies  # noqa: PLC0415  (few batches compare bodies)
+
+        return FirstBodies(self.url, self.trigger, self.time_to_live, self.patience)
 
     def own_verdicts(self, batches: Iterator[tuple[Array, ...]]) -> Iterator[Numbers]:
         """Yield the verdicts of one partition with a separate owner, by keys and its index.
@@ -153,7 +136,7 @@ class BulkClaim:
         if asked.any():
             mine = lines if asked.all() else lines[asked]
             counts = np.zeros(len(mine), np.int8)  # of the first class: no column has delivery counts
-            verdicts[asked] = self._table[self._kinds(mine, lambda: texts(only(keys, asked))), counts]
+            verdicts[asked] = self.table[self._kinds(mine, lambda: texts(only(keys, asked))), counts]
             met.add(lines[asked & (verdicts <= RowVerdict.ADOPTED)])
         copies = ~asked & (firsts_at != np.arange(len(lines)))
         verdicts[copies] = verdicts[firsts_at[copies]] % AGAIN + AGAIN
@@ -163,7 +146,7 @@ class BulkClaim:
         """Claim different uuids, and look up their verdicts."""
         if not self.claims:
             return self._of_owned(texts(keys), classes)
-        verdicts: Numbers = self._table[self._kinds(digests_of(keys), lambda: texts(keys)), classes]
+        verdicts: Numbers = self.table[self._kinds(digests_of(keys), lambda: texts(keys)), classes]
         return verdicts
 
     def _of_owned(self, uuids: Sequence[str], classes: Numbers) -> Numbers:
@@ -171,7 +154,7 @@ class BulkClaim:
         entries = patiently(self.patience, history_at(self.url).lookup, self.trigger, uuids)
         absent = LEFT_OUT if self.run.committed else 0
         kinds = np.array([absent if entry is None else self._kind(entry)[0] for entry in entries], np.int8)
-        verdicts: Numbers = self._table[kinds, classes]
+        verdicts: Numbers = self.table[kinds, classes]
         own = np.array([self._own(entry) for entry in entries], np.int8)
         return np.where((own == RowVerdict.ASIDE) & (verdicts > RowVerdict.ADOPTED), verdicts, own)
 
@@ -279,7 +262,7 @@ class BulkClaim:
         if self.partition is not None and self.run.is_of_its_partitions(entry):  # another partition
             return KINDS.index((Found.COMPLETED_OK, False)), False
         if entry.state is not State.STARTED:
-            done = self.terms.executes_replayed and self.run.has_completed(entry)
+            done = self.executes_replayed and self.run.has_completed(entry)
             return KINDS.index((found_in(entry), done)), False
         if self.run.committed:
             was_handed_over = self.run.is_handed_over(entry)
@@ -287,13 +270,9 @@ class BulkClaim:
         if self.run.never_ran(entry):
             return ADOPTED, True
         if self.run.is_replayed(entry):  # whatever lease it has: its driver is dead, or its run is stale
-            return KINDS.index((Found.STARTED, True)), self.terms.executes_replayed
+            return KINDS.index((Found.STARTED, True)), self.executes_replayed
         return KINDS.index((found_in(entry), False)), False
 
     @property
     def _owner(self) -> BatchOwner:
         return self.run.owner if self.partition is None else self.run.owner_of(self.partition)
-
-    @cached_property
-    def _table(self) -> Numbers:
-        return self.terms.table()

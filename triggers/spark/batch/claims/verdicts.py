@@ -17,8 +17,9 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
-from history.message import UNDEFINED_COUNT
+from history.identity import UNDEFINED_COUNT
 from triggers.spark.batch.claims.bulk import BulkClaim
+from triggers.spark.batch.claims.table import ClaimTerms
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.batch.session import REFUSALS
 from triggers.spark.rows.arrow import byte_column
@@ -94,7 +95,7 @@ def with_verdicts(
     Without ``claims`` the verdicts come from the existing entries: the run's own rows are NEW or RESOLVED,
     others never are.
     """
-    bulk = BulkClaim.of(settings, run)
+    bulk = _bulk_claim(settings, run)
     judge = (
         byte_column(bulk.verdicts, "doubtless_claim")
         if claims
@@ -113,5 +114,28 @@ def with_own_verdicts(batch: DataFrame, settings: BatchSettings, run: BatchRun) 
     keyed = batch.selectExpr(
         "*", f"{identity(settings.columns, batch.schema)} AS {KEY}", f"spark_partition_id() AS {PARTITION}"
     )
-    judge = byte_column(BulkClaim.of(settings, run).own_verdicts, "doubtless_claim")
+    judge = byte_column(_bulk_claim(settings, run).own_verdicts, "doubtless_claim")
     return keyed.withColumn(VERDICT, judge(KEY, PARTITION))
+
+
+def _bulk_claim(settings: BatchSettings, run: BatchRun) -> BulkClaim:
+    """Return the values that the tasks of a run need from the settings."""
+    executes = settings.on_replay == "execute"
+    terms = ClaimTerms(
+        policy=settings.trigger.policy,
+        asks=settings.resolver is not None,
+        asks_replayed=settings.replay_resolver is not None,
+        executes_replayed=executes,
+    )
+    return BulkClaim(
+        url=settings.history,
+        trigger=settings.name,
+        time_to_live=settings.trigger.history_time_to_live,
+        lease=settings.trigger.lease,
+        patience=settings.patience,
+        table=terms.table(),
+        executes_replayed=executes,
+        run=run,
+        closes=settings.claims is not None,
+        compares=settings.columns.fingerprint is not None,
+    )

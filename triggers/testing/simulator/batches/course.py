@@ -13,7 +13,7 @@ from history.bridge import drive
 from triggers.spark.batch.batch import BatchStep
 from triggers.spark.batch_info import BatchInfo, given_info
 from triggers.spark.connections import history_at
-from triggers.spark.foreach_batch import ForeachBatch
+from triggers.spark.decorator import ForeachBatch
 from triggers.testing.simulator.course import FaultChoice, SimulatedDeath
 from triggers.testing.simulator.process_memory import ProcessMemory
 from triggers.testing.simulator.script import Fault, Point, traced

@@ -49,7 +49,7 @@ def exactly_once_batch(  # noqa: PLR0913  (the options of a test, each by its na
 
     The function runs as it is, with its settings, resolver and sink, in a local Spark, over a document
     history in a separate file. In each script the driver dies behind a step of
-    :mod:`triggers.spark.foreach_batch`, before a line of the function in the first batch, or before or after
+    :mod:`triggers.spark.decorator`, before a line of the function in the first batch, or before or after
     an effect; an effect fails; or the source gives rows once more. Spark then hands the batch over again, to
     a new driver. A script takes a second or two, and all scripts of one fault about a minute.
 
