@@ -10,7 +10,7 @@ import struct
 from collections.abc import Collection, Sequence
 from contextlib import aclosing, suppress
 from datetime import timedelta
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 import redis

@@ -1,4 +1,4 @@
-"""The script that settles one run and claims the next message: the next may be a copy, or cannot be claimed."""
+"""The script that settles a run and claims the next message, which may be a copy, or cannot be claimed."""
 
 from collections.abc import Iterator
 from datetime import timedelta
