@@ -128,7 +128,7 @@ class Shell(Protocol):
         """
         ...
 
-    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+    def finish(self, work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
         """Do work to its end, even if the task that waits for it is cancelled meanwhile.
 
         The cancellation is raised after that, or after :data:`PATIENCE`: then the work goes on by itself.

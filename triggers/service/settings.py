@@ -386,7 +386,7 @@ def _check_transient(kinds: Any) -> None:
         if not isinstance(error_type, type) or not issubclass(error_type, Exception):
             raise ConfigurationError(
                 "transient",
-                f"must be exception classes, not {shown(error_type)}",
+                f"must be exception classes, not {shown(cast('object', error_type))}",
                 "give subclasses of Exception",
             )
 

@@ -1,6 +1,7 @@
 """One Redis client for the blocking and the asyncio form of everything that Redis stores."""
 
-import encodings.idna  # noqa: F401  (the first connection would, and a fork meanwhile would break its child)
+# The first connection would import it, and a fork meanwhile would break its child.
+import encodings.idna  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, NoReturn, TypeVar

@@ -41,7 +41,7 @@ def abandon(connections: Iterable[Any]) -> None:
 
 def _free_cluster(client: Any) -> None:
     _free_locks(client)
-    manager = vars(client).get("nodes_manager")
+    manager: Any = _attributes(client).get("nodes_manager")
     if manager is not None:  # it has connected
         _free_locks(manager)
         for node in list(manager.nodes_cache.values()):
@@ -49,8 +49,13 @@ def _free_cluster(client: Any) -> None:
                 _free_locks(node.redis_connection.connection_pool)
 
 
+def _attributes(holder: object) -> dict[str, Any]:
+    """Return the attributes that are there; reading another one could connect."""
+    return vars(holder)
+
+
 def _free_locks(holder: Any) -> None:
-    for value in list(vars(holder).values()):
+    for value in list(_attributes(holder).values()):
         if hasattr(value, "_at_fork_reinit"):
             free(value)
 
