@@ -36,6 +36,10 @@ from triggers.providers import open_provider
 #: After so many seconds without a message a process that is to die gives up: it was not killed.
 HOPELESS = PATIENCE / 2
 
+#: So many processes live at once. If more begin together, they keep a SQLite file locked for seconds. Then a
+#: message is delivered again, and its process dies at another message than planned.
+AT_ONCE = 4
+
 #: For how long what died is presumed alive.
 LEASE = timedelta(seconds=1)
 
@@ -100,16 +104,23 @@ def kill_all(folder: Path, provider: str, history: str) -> list[str]:
 def fork_all(lives: Mapping[str, Callable[[], None]]) -> list[str]:
     """Live each life in a process of its own; return the names of those that SIGKILL did not end."""
     children: dict[int, str] = {}
+    survived: list[str] = []
+
+    def bury() -> None:
+        child, status = os.wait()
+        name = children.pop(child)
+        if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
+            survived.append(name)
+
     for name, life in lives.items():
+        if len(children) == AT_ONCE:
+            bury()
         child = os.fork()
         if child == 0:
             _live(life)
         children[child] = name
-    survived: list[str] = []
-    for child, name in children.items():
-        _, status = os.waitpid(child, 0)
-        if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
-            survived.append(name)
+    while children:
+        bury()
     return survived
 
 
