@@ -75,14 +75,19 @@ class TestCopiesThatMeet:
 
     ORDERS = tuple(f"order-{number}" for number in range(10))
 
+    def send_twice(self, url: str, destination: str, body: str = "") -> None:
+        send(url, destination, *(order for order in self.ORDERS for _ in range(2)), body=body)
+
     @pytest.mark.prove
     def test_two_processes_book_each_order_once_although_each_was_sent_twice(
         self, steering: Steering, redis_url: str
     ) -> None:
-        send(redis_url, "looked-up", *(order for order in self.ORDERS for _ in range(2)))
+        self.send_twice(redis_url, "looked-up", body="wait")
 
         words = run_only("looked-up", redis_url)
         with steering.serve(*words) as first, steering.serve(*words) as second:
+            eventually(lambda: pids_of(steering) == {first.pid, second.pid})
+            steering.let_end(*self.ORDERS)
             eventually(lambda: len(steering.noted("done")) >= len(self.ORDERS))
             eventually(lambda: not has_unread(redis_url, "looked-up"))
             for process in (first, second):
@@ -91,7 +96,7 @@ class TestCopiesThatMeet:
 
         begun = [uuid for uuid, _ in steering.noted("begun")]
         assert sorted(begun) == sorted(self.ORDERS)
-        assert len({pid for _, pid in steering.noted("done")}) == 2
+        assert pids_of(steering, "done") == {first.pid, second.pid}
         assert parked_in(redis_url, "looked-up") == []
 
     @pytest.mark.prove
@@ -99,7 +104,7 @@ class TestCopiesThatMeet:
         self, steering: Steering, redis_url: str
     ) -> None:
         """What the test above would see: so it can fail."""
-        send(redis_url, "hasty", *(order for order in self.ORDERS for _ in range(2)))
+        self.send_twice(redis_url, "hasty")
 
         words = run_only("hasty", redis_url)
         with steering.serve(*words), steering.serve(*words) as second:
@@ -112,13 +117,13 @@ class TestCopiesThatMeet:
     def test_one_of_them_is_killed_and_each_order_is_booked_once(
         self, steering: Steering, redis_url: str
     ) -> None:
-        send(redis_url, "looked-up-soon", *(order for order in self.ORDERS for _ in range(2)))
+        self.send_twice(redis_url, "looked-up-soon", body="wait")
 
         words = run_only("looked-up-soon", redis_url, FASTER)
         with steering.serve(*words) as first, steering.serve(*words) as second:
-            eventually(lambda: (first.pid in pids_of(steering, "done")) and second.pid in pids_of(steering))
-            eventually(lambda: is_at_work(steering, first.pid))
+            eventually(lambda: pids_of(steering) == {first.pid, second.pid})
             first.send(signal.SIGKILL)
+            steering.let_end(*self.ORDERS)
             eventually(lambda: is_drained(redis_url, "looked-up-soon"))
             second.send(signal.SIGTERM)
             assert second.wait() == 0
@@ -131,12 +136,6 @@ class TestCopiesThatMeet:
 
 def pids_of(steering: Steering, what: str = "begun") -> set[int]:
     return {pid for _, pid in steering.noted(what)}
-
-
-def is_at_work(steering: Steering, pid: int) -> bool:
-    """Whether a process has begun with more than it has done."""
-    begun, done = ([one for _, one in steering.noted(what)].count(pid) for what in ("begun", "done"))
-    return begun > done
 
 
 def line_of(log: str, words: str) -> str:
