@@ -83,6 +83,19 @@ class TestKeeping:
         assert bench.state_of("o") is EntryOutcome.FAILED
         assert bench.waiting == []
 
+    def test_an_activation_that_is_too_long_for_a_uuid_is_parked_and_never_joined(self) -> None:
+        bench, runs = Bench(), Runs()
+        ship = bench.trigger(runs)
+        long, longest = "x" * 8_193, "x" * 8_192
+
+        outcomes = ship.handle_batch([sent("o", activation=long), sent("p", "payments", long)])
+        ship.handle_batch([sent("o2", activation=longest), sent("p2", "payments", longest)])
+
+        assert [(one.rejected, one.acknowledge, one.parked) for one in outcomes] == [(True, True, True)] * 2
+        assert "'activation' has 8193 characters (8192 at most)" in str(outcomes[0].error)
+        assert sorted(str(one.uuid) for one in bench.parked) == ["o", "p"]
+        assert (runs.seen, bench.waiting) == ([["o2", "p2"]], [])
+
     def test_a_number_is_an_activation(self) -> None:
         bench, runs = Bench(), Runs()
         ship = bench.trigger(runs)
