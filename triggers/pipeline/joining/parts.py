@@ -163,6 +163,11 @@ class PartExecution:
         added = await persist(lambda: self.joining.add(settings.name, part, terms, self.hold), self.sleep)
         if added.addition is Addition.TAKEN:
             raise PlaceTakenError(part)
+        if added.addition is Addition.SPOILT:
+            raise FatalError(
+                f"the record of the join {part.activation!r} cannot be read; repair or delete it in the "
+                'history (docs/stored-data.md, "period"), and run this message'
+            )
         return added
 
 
