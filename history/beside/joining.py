@@ -174,7 +174,18 @@ class RecordedJoining(RecordedFirsts):
             addition = await self._addition(trigger, part)
             if is_taken or addition is not Addition.TAKEN:
                 return Added(addition)
+            if stored is None and await self._is_spoilt(trigger, period):
+                return Added(Addition.SPOILT)
         raise _others("adding to a join")
+
+    async def _is_spoilt(self, trigger: str, period: StoredPeriod) -> bool:
+        """Whether a period has a record that cannot be read."""
+        (record,) = await self._records.get(trigger, PERIODS, [period.key])
+        if record is None:
+            return False
+        stored = [(f"{record.key.hex()} of {trigger}", record)]
+        read = readable("the period of a join", stored, StoredPeriod.of)
+        return all(other.key != period.key for other in read)
 
     async def _add_to(
         self,

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Collection, Sequence
 from contextlib import aclosing, suppress
 from datetime import timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Self
 
 import redis
@@ -88,6 +88,9 @@ _SETTLED = b"1."
 
 #: A fence, as the scripts unpack it.
 _FENCE = struct.Struct(">Q")
+
+#: What is logged about data that came back older.
+_OLDER = "is older than it was: messages processed since"
 
 
 class RedisHistory(SingleVerbs, KeepsBeside):
@@ -182,7 +185,8 @@ class RedisHistory(SingleVerbs, KeepsBeside):
             self._checked = True
         client = self._redis.client
         await self._redis.call("naming the trigger", lambda: client.sadd(TRIGGERS_KEY, trigger))
-        scripts = self._prepared[trigger] = Scripts(self._redis, trigger)
+        note_loaded = partial(self._note_loaded, trigger)
+        scripts = self._prepared[trigger] = Scripts(self._redis, trigger, note_loaded)
         self._fences.setdefault(trigger, 0)
         return scripts
 
@@ -274,13 +278,26 @@ class RedisHistory(SingleVerbs, KeepsBeside):
             known, self._epochs[trigger] = self._epochs.get(trigger), epoch
             if reported > 0 and known in {None, epoch}:
                 return
+        if known not in {None, epoch}:
+            self._note_loss(trigger, "was flushed or replaced: messages processed before")
+        else:
+            self._note_loss(trigger, _OLDER)
+
+    def _note_loaded(self, trigger: str, server: str, loaded: bytes) -> None:
+        """Log it if a server began with older data: it had not granted a fence that this client has.
+
+        Other clients may have got fences there meanwhile. ``loaded`` is the reply of step.lua: the last fence
+        that was granted before this server began, and the fence to which it stepped.
+        """
+        words = loaded.decode().split()
+        if words[:1] == [server] and int(words[1]) < self._fences.get(trigger, 0) <= int(words[2]):
+            self._note_loss(trigger, _OLDER)
+
+    def _note_loss(self, trigger: str, what: str) -> None:
+        with self._lock:
             # It may be another server, and the trigger's name may be missing there as well.
             self._checked = False
             self._prepared.pop(trigger, None)
-        if known not in {None, epoch}:
-            what = "was flushed or replaced: messages processed before"
-        else:
-            what = "is older than it was: messages processed since"
         _log.critical(
             "the document history of %s %s are NEW again", trigger, what, extra={"trigger": trigger}
         )

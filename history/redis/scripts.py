@@ -2,7 +2,7 @@
 
 import re
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from hashlib import sha1
@@ -86,8 +86,12 @@ class Scripts:
     one of several declared keys then answers TRYAGAIN, instead of running the script on half of the data.
     """
 
-    def __init__(self, client: RedisClient, trigger: str) -> None:
+    def __init__(
+        self, client: RedisClient, trigger: str, note_loaded: Callable[[str, bytes], None] | None = None
+    ) -> None:
         self._client = client
+        #: Receives the name of a server and what it had loaded, before it grants the first fence.
+        self._note_loaded = note_loaded
         self._waited_for = frozenset[str]() if client.durability is None or not trigger else WAITED_FOR
         self._key, self._never = keys_of(trigger, "history", "history:never")
         self._scripts: dict[str, Script] = {}
@@ -172,15 +176,19 @@ class Scripts:
         server = await wires.name()
         if server:
             script = self._scripts.get("entries/step") or self._bind("entries/step")
-            await wires.ask(script.packed_whole([server]))
+            self._note(server.decode(), await wires.ask(script.packed_whole([server])))
         self._stepped_on = server
+
+    def _note(self, server: str, loaded: object) -> None:
+        if self._note_loaded is not None and isinstance(loaded, bytes):
+            self._note_loaded(server, loaded)
 
     async def _ask_cluster(self, name: str, verb: str, script: str, words: Sequence[bytes]) -> Any:
         doubts = self._client.doubts
         if doubts != self._stepped_on and name in GRANTING:
             server = await self._name_of_node()
             if server:
-                await self._execute("EVAL", text_of("entries/step"), [server])
+                self._note(server, await self._execute("EVAL", text_of("entries/step"), [server]))
             self._stepped_on = doubts
         return await self._execute(verb, script, words)
 

@@ -42,6 +42,8 @@ class Addition(StrEnum):
     TAKEN = "taken"
     #: Its entry is no longer STARTED with its fence; nothing was stored.
     STALE = "stale"
+    #: The record of its open period cannot be read; its entry is STARTED as before.
+    SPOILT = "spoilt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

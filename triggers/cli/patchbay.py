@@ -31,6 +31,7 @@ from triggers.patchbay import PatchBay, read_patchbay
 from triggers.patchbay.wiring.checks import limbo_url
 from triggers.patchbay.wiring.model import PatchBayFile
 from triggers.patchbay.wiring.toml_reader import read_with_notes
+from triggers.patchbay.wiring.xml_elements import decoded
 from triggers.patchbay.wiring.xml_reader import SQL_PROVIDER, combined, from_xml, guess_notes, provider_of
 
 app = CommandGroup(
@@ -189,11 +190,10 @@ def converted(
 
 def _text(file: Path, argument: str) -> str:
     try:
-        return file.read_text("utf-8")
+        raw = file.read_bytes()
     except OSError as error:
         raise ConfigurationError(argument, f"cannot be read: {error}", "name a readable file") from error
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(str(file), f"is not UTF-8: {error}", "name an XML file") from error
+    return decoded(raw, str(file))
 
 
 def places(options: Sequence[str] | None) -> dict[str, str]:

@@ -535,7 +535,7 @@ class MessagePipeline:
     async def _park(self, runs: Sequence[Run]) -> None:
         parked = await self.lot.park([run.copy(self.settings.name) for run in runs])
         for run in runs:
-            run.parked = parked
+            run.parked, run.not_parked = parked, not parked
             run.acknowledge = run.acknowledge and parked
             self._tell(run, "" if parked else "NOT PARKED, because no place answers; delivered again later. ")
         self._reach(Step.PARKED)

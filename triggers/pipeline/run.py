@@ -84,6 +84,8 @@ class Run:
     join: str | None = None
     acknowledge: bool = True
     parked: bool = False
+    #: Whether no place took its parked copy.
+    not_parked: bool = False
     #: For a duplicate: what the first run returned, in a tuple; None if that is not known.
     kept: tuple[Any] | None = None
     #: For a duplicate: how the first run failed, if that is known.
@@ -242,9 +244,12 @@ class Run:
         if self.verdict is not None or decision is None:
             return "; ".join([self.verdict or "it was not judged", *self.notes])
         after = None if end is None else end.aftermath
-        if not self.notes:
+        if not self.notes and not self.not_parked:
             return _usual_reason(decision, after)
-        return in_row("; ".join([_in_words(decision, after), *self.notes]), decision.row)
+        words = _in_words(decision, after)
+        if self.not_parked:
+            words = words.replace("; parked", "; not parked")
+        return in_row("; ".join([words, *self.notes]), decision.row)
 
     @property
     def named(self) -> str:

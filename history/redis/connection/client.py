@@ -36,6 +36,12 @@ TIMEOUT = 5.0
 #: How many names one command reads.
 PAGE = 1000
 
+#: Says that a key exists and cannot be used. Redis does not name the key.
+WRONG_TYPE = (
+    "one of its keys doubtless:* has a wrong type (WRONGTYPE), because another program writes there; restore "
+    "this key, or delete it and accept the loss (docs/how-to/run-on-redis.md, Key of a wrong type)"
+)
+
 #: The names of all triggers with data in this Redis.
 TRIGGERS_KEY = "doubtless:triggers"
 
@@ -183,6 +189,8 @@ class RedisClient:
             case FaultKind.NEVER:
                 raise configuration_error(error, doing, setting="history") from error
             case FaultKind.OTHER:
+                if "WRONGTYPE" in str(error):  # from a script, it is not the first word on every server
+                    raise HistoryUnavailableError(f"{doing}: {WRONG_TYPE}") from error
                 raise error
 
     def address(self) -> str:

@@ -108,3 +108,40 @@ def write_components(file: Path) -> None:
     for sink in ("/shop/OrderFulfiller", "/mail/OrderFulfiller"):
         text = text.replace(f'raise _missing("{sink}")', f'_note("{sink}", message)')
     file.write_text(text + WRITTEN)
+
+
+def declaring(encoding: str) -> str:
+    """Return the file with a letter outside ASCII, and with this declaration."""
+    content = XML.partition("?>")[2].replace("Fulfillment/", "Aufträge/")
+    return f'<?xml version="1.0" encoding="{encoding}"?>{content}'
+
+
+@pytest.mark.parametrize(
+    ("declared", "encoding"),
+    [("UTF-8", "utf-8"), ("ISO-8859-1", "latin-1"), ("UTF-16", "utf-16"), ("UTF-8", "utf-8-sig")],
+)
+def test_a_file_is_read_in_the_encoding_that_it_declares(
+    tmp_path: Path, declared: str, encoding: str
+) -> None:
+    text = declaring(declared)
+    (tmp_path / "bay.xml").write_bytes(text.encode(encoding))
+
+    answer = InProcess(tmp_path)("migrate", "atg", "bay.xml", "--to", "out")
+
+    assert answer.code == 0
+    assert "Aufträge/SubmitOrder" in (tmp_path / "out" / "patchbay.toml").read_text("utf-8")
+
+
+@pytest.mark.parametrize("declared", ["UTF-8", "US-ASCII", "hex", "klingon"])
+def test_a_file_in_another_encoding_than_it_declares_is_refused_with_the_remedy(
+    tmp_path: Path, declared: str
+) -> None:
+    text = declaring(declared)
+    (tmp_path / "bay.xml").write_bytes(text.encode("latin-1"))
+
+    answer = InProcess(tmp_path)("migrate", "atg", "bay.xml", "--to", "out")
+
+    assert answer.code == 2
+    assert f"bay.xml: is not {declared.upper()}: " in answer.error
+    assert "save it as UTF-8" in answer.error
+    assert not (tmp_path / "out").exists()

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from sqlalchemy import create_engine, text
 
 from tests.acceptance.in_process import InProcess
@@ -59,3 +60,24 @@ def place(folder: Path, name: str) -> None:
         assert presumed in settings
         settings = settings.replace(presumed, real)
     file.write_text(settings)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "holds no statement of SQL Remote"),
+        (b"-- a comment;\nCREATE TABLE orders (id INTEGER);", "holds no statement of SQL Remote"),
+        (STATEMENTS["hq"].replace("orders_pub", "auftr\u00e4ge").encode("latin-1"), "is not UTF-8"),
+    ],
+)
+def test_a_file_without_links_or_in_another_encoding_is_refused_and_nothing_is_written(
+    tmp_path: Path, content: bytes, problem: str
+) -> None:
+    (tmp_path / "hq.sql").write_bytes(content)
+
+    answer = InProcess(tmp_path)("migrate", "sqlremote", "hq.sql", "--to", "out")
+
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.error.startswith("error: FILE: hq.sql")
+    assert problem in answer.error
+    assert not (tmp_path / "out").exists()

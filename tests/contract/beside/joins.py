@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from history.beside.joining import RecordedJoining
+from history.beside.joining import PERIODS, RecordedJoining
 from history.contract.common import LONG, SHORT, TRIGGER, claim_one, eventually, found, state_of
 from history.contract.joining import BOTH, MINE, THEIRS, add, complete, made, part
 from history.contract.records import records_in
-from history.entry import EntryOutcome, State
+from history.entry import EntryOutcome, State, digest
 from history.store import HistoryStore
 from history.store.joining import Added, Addition, Hold, JoinTerms, Period, PeriodState
-from history.store.records import Change, Get, Now, Record, Records
+from history.store.records import Change, Delete, Get, Now, Put, Record, Records
 
 #: Something that happens in the middle of a call.
 Event = Callable[[], Awaitable[object]]
@@ -161,6 +161,22 @@ class JoinRaceContract:
 
         assert added.period is not None
         assert added.period.parts == {"orders": again, "payments": payment}
+
+    @pytest.mark.parametrize("value", [b"{}", b"garbage", b'{"number": "x"}'])
+    async def test_a_spoilt_period_refuses_its_own_messages_and_no_others(
+        self, store: HistoryStore, value: bytes
+    ) -> None:
+        key = digest("a")
+        await add(store, await part(store, "o"))
+        await records_in(store).apply(TRIGGER, [Put(PERIODS, Record(key, value, 1))])
+        payment = await part(store, "p", "payments")
+
+        assert await add(store, payment) == Added(Addition.SPOILT)
+        assert state_of(await found(store, "p")) is State.STARTED
+        await complete(store, "o2", "p2", activation="b")
+
+        await records_in(store).apply(TRIGGER, [Delete(PERIODS, key)])
+        assert await add(store, payment) == Added(Addition.KEPT)
 
     async def test_a_worker_that_dies_before_its_step_leaves_everything(self, store: HistoryStore) -> None:
         order = await part(store, "o")

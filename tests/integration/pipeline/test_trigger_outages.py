@@ -108,6 +108,7 @@ class TestHistoryGoesAway:
         assert [record.levelname for record in caplog.records] == ["CRITICAL"]
         fragile_history.give_back()
         assert (outcome.acknowledge, outcome.parked) == (False, False)
+        assert outcome.reason == "FAILED: a fatal error; not parked (row 7)"
         assert outcome.recover_after > 0
 
     def test_a_short_outage_is_waited_out(

@@ -5,6 +5,8 @@ silently left out, a misspelt ``<durable-subscriber-name>`` would lose messages.
 registry and on ``<local-jms>``.
 """
 
+import codecs
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -55,6 +57,27 @@ OPEN: Final = frozenset({"local-jms", "message-registry"})
 
 #: How ATG combines files: only this way, which is its default, is supported here.
 _COMBINE, _APPEND = "xml-combine", "append"
+
+_DECLARED: Final = re.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)["']""")
+
+
+def decoded(raw: bytes, name: str) -> str:
+    """Return the text of an XML file: in the encoding that it declares, else in UTF-8.
+
+    Raises:
+        ConfigurationError: it is in another encoding.
+    """
+    declared = _DECLARED.match(raw)
+    encoding = "utf-8-sig" if declared is None else declared[1].decode("ascii")
+    if raw.startswith(codecs.BOM_UTF8):
+        encoding = "utf-8-sig"
+    elif raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16"
+    try:
+        return raw.decode(encoding)
+    except (LookupError, ValueError) as error:
+        problem = f"is not {encoding.removesuffix('-sig').upper()}: {error}"
+        raise ConfigurationError(name, problem, "save it as UTF-8, and let it declare that") from error
 
 
 @dataclass(slots=True)

@@ -76,7 +76,10 @@ def _text(part: Any) -> str:
 
 
 def is_joined(message: Message) -> bool:
-    """Whether :func:`compose` made a message. Only valid for messages that do not come from a provider."""
+    """Whether :func:`compose` made a message. Only valid if it has none of the trigger's destinations.
+
+    A sender may set the same property, but each message of a provider has the destination it came from.
+    """
     return message.properties.get(JOINED) is not None
 
 

@@ -12,6 +12,7 @@ from typing import Self
 
 from history.entry import State
 from history.errors import HistoryUnavailableError
+from history.identity import LONGEST
 from history.message import Message
 from history.store import HistoryStore
 from history.store.joining import Added, Addition, Hold, Joining, JoinPart, JoinTerms
@@ -32,6 +33,9 @@ _log = logging.getLogger(__name__)
 
 #: The value of :attr:`~triggers.service.outcome.Outcome.join` for a message that waits for others.
 WAITING = "waiting"
+
+#: The most characters of an activation. The uuid of a joined message contains it, with the trigger's name.
+LONGEST_ACTIVATION = LONGEST // 2
 
 
 class NoActivationError(FatalError):
@@ -63,11 +67,18 @@ def activation_of(message: Message) -> str:
 
     Raises:
         NoActivationError: there is none.
+        FatalError: it is too long to be a part of the uuid of a joined message.
     """
     activation = message.properties.get(ACTIVATION)
     if activation is None or activation == "":
         raise NoActivationError
-    return str(activation)
+    text = str(activation)
+    if len(text) > LONGEST_ACTIVATION:
+        raise FatalError(
+            f"the property {ACTIVATION!r} has {len(text)} characters ({LONGEST_ACTIVATION} at most); "
+            "have the sender use a shorter text, such as the id of an order"
+        )
+    return text
 
 
 def settings_of_parts(settings: Settings) -> Settings:
@@ -152,6 +163,11 @@ class PartExecution:
         added = await persist(lambda: self.joining.add(settings.name, part, terms, self.hold), self.sleep)
         if added.addition is Addition.TAKEN:
             raise PlaceTakenError(part)
+        if added.addition is Addition.SPOILT:
+            raise FatalError(
+                f"the record of the join {part.activation!r} cannot be read; repair or delete it in the "
+                'history (docs/stored-data.md, "period"), and run this message'
+            )
         return added
 
 

@@ -238,9 +238,9 @@ class JoiningPipeline:
         Raises:
             ConfigurationError: the message does not name one of the trigger's destinations.
         """
-        if is_joined(message):
-            return await self.joined.handle(message)
         if message.destination not in self.settings.destinations:
+            if is_joined(message):
+                return await self.joined.handle(message)
             raise ConfigurationError(
                 "message",
                 f"its destination {message.destination!r} is none of the join's",

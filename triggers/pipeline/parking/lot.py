@@ -89,9 +89,15 @@ class ParkingLot:
         try:
             drive(self._open_local().parking.park(parked))
         except Exception as error:  # noqa: BLE001  (as above)
-            _log.critical("cannot park %d messages, not even locally: %s", len(parked), text_of(error))
-            self.refusals += len(parked)
             both = f"{cause}; the local file: {_cause_of(error)}"
+            _log.critical(
+                "NOT PARKED: %d messages, which are delivered again later. %s. Make room on the disk of %s "
+                "and let this user write there, or name another local_parking_file",
+                len(parked),
+                both,
+                self._local_file or local_parking_file(),
+            )
+            self.refusals += len(parked)
             self._refused = _longer(self._refused, TroubleKind.NOT_PARKED, both, len(parked))
             return False
         self._refused = None

@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import shutil
 import struct
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -28,6 +29,10 @@ TRIGGER = "book-order"
 HISTORY = f"doubtless:{{{TRIGGER}}}:history"
 BATCH = BatchOwner("query-1/7")
 YEAR = timedelta(days=365)
+
+#: How the log says that a server came back with older data.
+OLDER = "is older than it was: messages processed since are NEW again"
+
 #: So long that all entries stand in the slice that began in 1970.
 LONG = 99 * YEAR
 
@@ -375,7 +380,8 @@ def test_a_server_that_loaded_an_old_snapshot_grants_no_fence_twice_to_whom_it_d
 
         assert min(*granted, *batch) > max(lost)
         assert min(claim(old, "v1")) > max(*granted, *batch)
-        assert [one.levelno for one in caplog.records if one.levelno > logging.WARNING] == []
+        (line,) = [one.getMessage() for one in caplog.records if one.levelno > logging.WARNING]
+        assert line == f"the document history of {TRIGGER} {OLDER}"
         for history in (old, young):
             drive(history.close())
 
@@ -481,3 +487,50 @@ def test_a_client_that_knows_less_is_stepped_over_by_one_that_knows(
     assert min(granted) > max(known) + 90
     assert min(granted) > max(lost)
     drive(others.close())
+
+
+def restart(server: RedisServer, *, with_data_of: Path | None = None) -> None:
+    """Start a server again, with its own data or with those of a backup of its folder."""
+    server.stop()
+    if with_data_of is not None:
+        shutil.rmtree(server.folder)
+        shutil.copytree(with_data_of, server.folder)
+    server.start()
+
+
+def test_each_client_that_lost_something_says_so_once_after_a_server_came_back_with_a_backup(
+    private_redis: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second, spared = (RedisHistory.from_url(private_redis.url) for _ in range(3))
+    claim(spared, "u0")
+    private_redis.stop()
+    shutil.copytree(private_redis.folder, tmp_path / "backup")
+    private_redis.start()
+    known = [*claim(first, "u1"), *claim(second, "u2")]
+    restart(private_redis, with_data_of=tmp_path / "backup")
+
+    told: list[int] = []
+    for client in (first, second, spared, first, second):
+        fences = claim(client, f"v{len(told)}")
+        assert min(fences) > max(known)
+        told.append(caplog.text.count(OLDER))
+        drive(client.close())
+
+    assert told == [1, 2, 2, 2, 2]
+
+
+def test_a_server_that_starts_again_with_all_of_its_data_is_not_called_older(
+    private_redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = (RedisHistory.from_url(private_redis.url) for _ in range(2))
+    for number in range(3):
+        for name, client in (("a", first), ("b", second)):
+            claim(client, f"{name}{number}", f"{name}{number}-")
+        restart(private_redis)
+    claim(first, "a")
+    claim(second, "b")
+    drive(first.close())
+    drive(second.close())
+
+    assert OLDER not in caplog.text
+    assert "NEW again" not in caplog.text

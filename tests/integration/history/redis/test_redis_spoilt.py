@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 
-from history import Entry, EntryOutcome, Message, Parked, ParkedKind, RedisHistory, Settlement, State, Uuid
+from history import (
+    Entry,
+    EntryOutcome,
+    HistoryUnavailableError,
+    Message,
+    Parked,
+    ParkedKind,
+    RedisHistory,
+    Settlement,
+    State,
+    Uuid,
+)
 from history.beside.control import COMMANDS, FORMER
 from history.beside.parking import DECISIONS
 from history.bridge import drive
@@ -202,3 +213,25 @@ class TestASpoiltField:
         assert again.fence > running.fence
         assert held.found is not None
         assert held.found.state is State.STARTED
+
+
+def test_a_key_of_a_wrong_type_is_a_history_that_is_away_until_it_is_repaired(
+    history: RedisHistory, client: Any
+) -> None:
+    complete(history, "u1")
+    (key,) = keys_of(TRIGGER, "history")
+    saved = client.dump(key)
+    client.delete(key)
+    client.set(key, "of another program")
+
+    with pytest.raises(
+        HistoryUnavailableError, match=r"wrong type .* restore this key, or delete it"
+    ) as away:
+        drive(history.claim(TRIGGER, ["u2"], "worker-1"))
+    with pytest.raises(HistoryUnavailableError, match="wrong type"):
+        drive(history.lookup(TRIGGER, ["u1"]))
+    complete_other(history, "u3")
+    client.restore(key, 0, saved, replace=True)
+
+    assert "WRONGTYPE" in str(away.value.__cause__)
+    assert look_up(history, "u1").outcome is EntryOutcome.OK

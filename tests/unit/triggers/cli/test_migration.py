@@ -112,6 +112,24 @@ def test_a_folder_without_triggers_is_refused(tmp_path: Path) -> None:
         assert refused.value.setting == "DIR"
 
 
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"<Values>", "is not well-formed XML"),
+        (b'<?xml version="1.0" encoding="UTF-8"?><Values>\xe9</Values>', "is not UTF-8"),
+    ],
+)
+def test_a_folder_whose_only_trigger_cannot_be_read_says_why(
+    tmp_path: Path, content: bytes, reason: str
+) -> None:
+    file = tmp_path / "Shop" / "ns" / "orders" / "node.ndf"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(content)
+
+    with pytest.raises(ConfigurationError, match=f"Shop/ns/orders/node.ndf: {reason}"):
+        find_triggers(tmp_path)
+
+
 def test_nothing_that_differs_is_kept_silent(tmp_path: Path) -> None:
     odd = {"inDoubtDetection": "false", "enabled": "false", "jmsTriggerType": "1", "executeUser": "jobs"}
     found = find_triggers(package(tmp_path, acknowledgeMode="1", connectionCount="4", **odd))

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import typer
 
+from history.errors import ConfigurationError
 from triggers.cli.patchbay import PLACES_OPTION, places, to_toml
 from triggers.cli.setup.init import write_new
 from triggers.cli.setup.migration.atg import (
@@ -112,7 +113,14 @@ def sqlremote(
     """
     state = CliState.of(context)
     with reading(file) as source:
-        statements = read_statements(source.read().decode("utf-8-sig", "replace"))
+        raw = source.read()
+    try:
+        statements = read_statements(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise ConfigurationError("FILE", f"{file}: is not UTF-8: {error}", "save it as UTF-8") from error
+    if not (statements.publications or statements.remotes or statements.publisher or statements.addresses):
+        problem = f"{file} holds no statement of SQL Remote"
+        raise ConfigurationError("FILE", problem, "give a file with CREATE PUBLICATION and GRANT REMOTE")
     files = write_new(to, {LINKS: links_of(statements), REPORT: report_of(statements)})
     row = {
         "publications": len(statements.publications),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from history.errors import ConfigurationError
-from triggers.patchbay.wiring.xml_elements import Element, parse
+from triggers.patchbay.wiring.xml_elements import Element, decoded, parse
 
 #: The file of each node of a package, and that of the connection aliases of a server.
 NODE, ALIASES = "node.ndf", "jms.cnf"
@@ -161,7 +161,8 @@ def find_triggers(folder: Path) -> Exported:
             left_out.append((shown, f"a trigger of type {trigger_type}, not a JMS trigger: write it by hand"))
     if not triggers:
         problem = f"{folder} holds no {NODE} of a JMS trigger"
-        raise ConfigurationError("DIR", problem, "give the folder of packages, unpacked")
+        unread = "".join(f"; {file}: {reason}" for file, reason in left_out[:3])
+        raise ConfigurationError("DIR", problem + unread, "give the folder of packages, unpacked")
     aliases = dict(_aliases(folder))
     transacted = frozenset(name for name, is_transacted in aliases.items() if is_transacted)
     return Exported(triggers, transacted, frozenset(aliases), left_out)
@@ -169,9 +170,10 @@ def find_triggers(folder: Path) -> Exported:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_bytes().decode("utf-8-sig", errors="replace")
+        raw = file.read_bytes()
     except OSError as error:
         raise ConfigurationError(str(file), error.strerror or "cannot be read", "make it readable") from error
+    return decoded(raw, str(file))
 
 
 def _trigger(file: str, values: Record) -> JmsTrigger:

@@ -1,5 +1,6 @@
 """What a trigger with several destinations may say, and how its service is given the messages."""
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from history.bridge import drive
 from tests.unit.helpers.in_memory import NO_FILE, Effects, message
 from tests.unit.triggers.pipeline.joining.joining import Bench, both_bodies, sent
 from triggers import BodyInvalidError, Delivery, Joined, Message, trigger
+from triggers.operations.running import run_parked
 from triggers.pipeline.joining.composite import compose, is_joined
 from triggers.providers.memory import MemoryProvider
 
@@ -264,6 +266,27 @@ class TestComposing:
 
         (period,) = bench.waiting
         assert list(period.parts) == ["orders"], "where it came from counts, not what its sender says"
+
+    def test_a_forged_message_that_was_parked_runs_as_the_part_that_it_is(self) -> None:
+        bench, got = Bench(), list[Joined]()
+
+        def ship_it(joined: Joined) -> None:
+            got.append(joined)
+
+        ship = bench.trigger(ship_it)
+        parts = {"orders": json.loads(ORDER.to_json()), "payments": json.loads(PAYMENT.to_json())}
+        forged = sent("forged", body={"activation": "a", "parts": parts}).model_copy(
+            update={"properties": {"activation": "a", "doubtless-join": 7}}
+        )
+        ship.handle_batch([ORDER, forged])
+        (parked,) = bench.parked
+        ship.handle(PAYMENT)
+
+        outcome = drive(run_parked(ship, parked, bench.history.parking))
+
+        assert (outcome.join, bench.parked) == ("waiting", [])
+        assert [dict(one) for one in got] == [{"orders": ORDER, "payments": PAYMENT}]
+        assert [list(period.parts) for period in bench.waiting] == [["orders"]]
 
     def test_a_message_of_no_destination_is_misuse(self) -> None:
         ship = Bench().trigger(whole)

@@ -7,7 +7,7 @@ import pytest
 
 from history import EntryOutcome, HistoryUnavailableError, ParkedKind, State
 from history.bridge import drive
-from history.store import Added
+from history.store import Added, Addition
 from resolvers import Resolution
 from tests.unit.helpers.in_memory import Effects
 from tests.unit.triggers.pipeline.joining.joining import (
@@ -82,6 +82,37 @@ class TestKeeping:
         assert "have the sender set it" in (parked.error_message or "")
         assert bench.state_of("o") is EntryOutcome.FAILED
         assert bench.waiting == []
+
+    def test_an_activation_that_is_too_long_for_a_uuid_is_parked_and_never_joined(self) -> None:
+        bench, runs = Bench(), Runs()
+        ship = bench.trigger(runs)
+        long, longest = "x" * 8_193, "x" * 8_192
+
+        outcomes = ship.handle_batch([sent("o", activation=long), sent("p", "payments", long)])
+        ship.handle_batch([sent("o2", activation=longest), sent("p2", "payments", longest)])
+
+        assert [(one.rejected, one.acknowledge, one.parked) for one in outcomes] == [(True, True, True)] * 2
+        assert "'activation' has 8193 characters (8192 at most)" in str(outcomes[0].error)
+        assert sorted(str(one.uuid) for one in bench.parked) == ["o", "p"]
+        assert (runs.seen, bench.waiting) == ([["o2", "p2"]], [])
+
+    def test_a_message_whose_join_is_spoilt_is_parked_with_the_remedy(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bench, runs = Bench(), Runs()
+        ship = bench.trigger(runs)
+
+        async def spoilt(*_: object) -> Added:
+            return Added(Addition.SPOILT)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(bench.history.joining, "add", spoilt)
+            outcome = ship.handle(sent("o"))
+
+        assert (outcome.rejected, outcome.acknowledge, outcome.suspend) == (True, True, False)
+        assert "repair or delete it" in str(outcome.error)
+        (parked,) = bench.parked
+        assert drive(run_parked(ship, parked, bench.history.parking)).join == "waiting"
 
     def test_a_number_is_an_activation(self) -> None:
         bench, runs = Bench(), Runs()

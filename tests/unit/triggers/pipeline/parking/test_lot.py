@@ -44,11 +44,28 @@ def test_what_is_in_the_local_file_is_a_trouble_until_it_is_decided(file: Path) 
     assert not file.exists()
 
 
-def test_what_no_place_takes_is_a_trouble_with_its_cause_until_one_takes_it(file: Path) -> None:
+def test_the_log_says_what_is_wrong_with_a_file_that_takes_no_more(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lot = ParkingLot(None, file)
+    assert drive(lot.park([parked(1)]))
+    file.unlink()
+
+    assert not drive(lot.park([parked(2)]))
+    drive(lot.close())
+
+    (line,) = [one.getMessage() for one in caplog.records if one.getMessage().startswith("NOT PARKED")]
+    assert f"the local file: {file} was deleted or replaced while it was open" in line
+
+
+def test_what_no_place_takes_is_a_trouble_with_its_cause_until_one_takes_it(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file.parent.parent.joinpath("state").write_text("this is no folder")
     lot = ParkingLot(None, file)
 
     assert not drive(lot.park([parked(1)]))
+    (line,) = [one.getMessage() for one in caplog.records if one.levelname == "CRITICAL"]
     assert not drive(lot.park([parked(1), parked(2)]))
     [trouble] = lot.troubles()
     file.parent.unlink()
@@ -58,4 +75,6 @@ def test_what_no_place_takes_is_a_trouble_with_its_cause_until_one_takes_it(file
 
     assert (trouble.kind, trouble.count, lot.refusals) == (TroubleKind.NOT_PARKED, 3, 3)
     assert "exists" in trouble.cause
+    assert line.startswith("NOT PARKED: 1 messages, which are delivered again later. there is no history")
+    assert f"{trouble.cause}. Make room on the disk of {file} and " in line
     assert after == [TroubleKind.PARKED_LOCALLY]
