@@ -223,7 +223,7 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         """The parking lot in the same database."""
         # A view inside a caller's transaction has another database.
         if isinstance(self._records, SqlRecords) and self._records.database is self._database:
-            return self._parking
+            return super().parking
         return RecordedParking(SqlRecords(self._database), self._cipher, triggers=self.triggers)
 
     async def check(self) -> Sequence[str]:
