@@ -107,10 +107,3 @@ def show_changed(state: CliState, done: str, numbers: Sequence[int]) -> None:
     state.show(done, ["id"], [{"id": number} for number in numbers], none=f"nothing was {done}")
     if not numbers:
         raise typer.Exit(1)
-
-
-def show_done(state: CliState, document: dict[str, Any], text: str) -> None:
-    """Print the result of an action that has no list."""
-    if state.as_json:
-        state.document(document)
-    state.say(text)
