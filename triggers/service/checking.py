@@ -183,6 +183,14 @@ def check_able(setting: str, value: Any, methods: Sequence[str], remedy: str) ->
         raise ConfigurationError(setting, f"{shown(value)} cannot {methods[0]}", remedy)
 
 
+def check_provider(value: Any) -> None:
+    """Refuse a value that is neither a URL nor a provider."""
+    if isinstance(value, str):
+        check_text("provider", value, "give a URL, such as 'redis://...'")
+    else:
+        check_able("provider", value, ("send", "open_receiver"), "give a URL or a provider")
+
+
 @contextmanager
 def pointing() -> Generator[None]:
     """Add to a ConfigurationError the user's line that caused it."""
