@@ -130,7 +130,7 @@ def run(
     from triggers.operations.pacing import RunPace  # noqa: PLC0415  (as above)
     from triggers.operations.running import planned  # noqa: PLC0415  (others run nothing)
 
-    state, pace = CliState.of(context), None if rate is None else RunPace(rate_of("--rate", rate))
+    state, pace = CliState.of(context), None if rate is None else RunPace(rate_of(rate))
     triggers = collect(module, configuration=configuration_of(state), tasks=True)
     with _lot(request.history, local=request.local) as (lot, store):
         runs, barred = planned(_chosen(lot, store, request, triggers), triggers)
