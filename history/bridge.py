@@ -10,7 +10,7 @@ worlds:
   coroutine over a blocking driver is of that kind. :func:`drive_each` does so for what yields many items.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator
 from typing import Any, TypeVar, cast
 
 from history.errors import ConfigurationError
@@ -68,12 +68,3 @@ def drive_each(items: AsyncIterator[T]) -> Iterator[T]:
 
 async def _next_of(items: AsyncIterator[T]) -> T:
     return await anext(items)
-
-
-def blocking(function: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:
-    """Return the blocking form of ``function``: the same call, driven."""
-
-    def driven(*args: object, **kwargs: object) -> T:
-        return drive(function(*args, **kwargs))
-
-    return driven

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from history.store.security import SecurityLog
     from history.support.encryption import Cipher
 
+    made_once = property  # pyright does not accept a cached_property as a property of a protocol
+else:
+    made_once = cached_property
+
 
 class KeepsBeside:
     """A store that keeps everything in its records: its constructor calls :meth:`keep_beside`.
@@ -47,90 +51,58 @@ class KeepsBeside:
         """The records beside the entries, in the same store."""
         return self._records
 
-    @cached_property
-    def _parking(self) -> "Parking":
+    @made_once
+    def parking(self) -> "Parking":
+        """Return the parking lot, in the same store."""
         from history.beside.parking import RecordedParking  # noqa: PLC0415  (as the class says)
 
         return RecordedParking(self._records, self._sealed_by, triggers=self._triggers_there)
 
-    @property
-    def parking(self) -> "Parking":
-        """The parking lot, in the same store."""
-        return self._parking
-
-    @cached_property
-    def _control(self) -> "Control":
+    @made_once
+    def control(self) -> "Control":
+        """Return commands, states and statistics, in the same store."""
         from history.beside.control import RecordedControl  # noqa: PLC0415  (as the class says)
 
         return RecordedControl(self._records, self._address)
 
-    @property
-    def control(self) -> "Control":
-        """Commands, states and statistics, in the same store."""
-        return self._control
-
-    @cached_property
-    def _results(self) -> "Results":
+    @made_once
+    def results(self) -> "Results":
+        """Return the kept results."""
         from history.beside.results import RecordedResults  # noqa: PLC0415  (as the class says)
 
         return RecordedResults(self._records, self._sealed_by)
 
-    @property
-    def results(self) -> "Results":
-        """The kept results."""
-        return self._results
-
-    @cached_property
-    def _fingerprints(self) -> "Fingerprints":
+    @made_once
+    def fingerprints(self) -> "Fingerprints":
+        """Return the fingerprints of first bodies."""
         from history.beside.fingerprints import RecordedFingerprints  # noqa: PLC0415  (as the class says)
 
         return RecordedFingerprints(self._records)
 
-    @property
-    def fingerprints(self) -> "Fingerprints":
-        """The fingerprints of first bodies."""
-        return self._fingerprints
-
-    @cached_property
-    def _journal(self) -> "Journal":
+    @made_once
+    def journal(self) -> "Journal":
+        """Return the journal of each trigger."""
         from history.beside.journal import RecordedJournal  # noqa: PLC0415  (as the class says)
 
         return RecordedJournal(self._records)
 
-    @property
-    def journal(self) -> "Journal":
-        """The journal of each trigger."""
-        return self._journal
-
-    @cached_property
-    def _security_log(self) -> "SecurityLog":
+    @made_once
+    def security_log(self) -> "SecurityLog":
+        """Return the security log, which does not belong to a trigger."""
         from history.beside.journal import RecordedSecurityLog  # noqa: PLC0415  (as the class says)
 
         return RecordedSecurityLog(self._records)
 
-    @property
-    def security_log(self) -> "SecurityLog":
-        """The security log, which does not belong to a trigger."""
-        return self._security_log
-
-    @cached_property
-    def _progress(self) -> "Progress":
+    @made_once
+    def progress(self) -> "Progress":
+        """Return the records of batches."""
         from history.beside.progress import RecordedProgress  # noqa: PLC0415  (as the class says)
 
         return RecordedProgress(self._records)
 
-    @property
-    def progress(self) -> "Progress":
-        """The records of batches."""
-        return self._progress
-
-    @cached_property
-    def _joining(self) -> "Joining":
+    @made_once
+    def joining(self) -> "Joining":
+        """Return the joins, in the same store."""
         from history.beside.joining import RecordedJoining  # noqa: PLC0415  (as the class says)
 
         return RecordedJoining(self._records, self._sealed_by, lookup=self._lookup)
-
-    @property
-    def joining(self) -> "Joining":
-        """The joins, in the same store."""
-        return self._joining

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from functools import partial
 from itertools import islice
-from typing import Self, TypedDict, TypeVar
+from typing import Self, TypedDict
 
 from sqlalchemy import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -84,8 +84,6 @@ from history.store.parking import Parking
 from history.store.progress import BatchRecord
 from history.store.records import Delete
 from history.support.encryption import SETTING, Cipher, cipher_of
-
-T = TypeVar("T")
 
 #: The most uuids of one statement; SQL is faster with more than the protocol promises.
 PIECE = 1000
@@ -223,7 +221,7 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         """The parking lot in the same database."""
         # A view inside a caller's transaction has another database.
         if isinstance(self._records, SqlRecords) and self._records.database is self._database:
-            return self._parking
+            return super().parking
         return RecordedParking(SqlRecords(self._database), self._cipher, triggers=self.triggers)
 
     async def check(self) -> Sequence[str]:

@@ -179,9 +179,7 @@ def _printable(value: bytes) -> str:
         return "base64:" + base64.b64encode(value).decode("ascii")
 
 
-def read_parked(
-    document: str | bytes, *, trigger: str, parked_id: str, parked_at: datetime | None = None, copies: int = 1
-) -> Parked:
+def read_parked(document: str | bytes, *, trigger: str, parked_id: str, copies: int = 1) -> Parked:
     """Read the record that a store has for an id; if that fails, return an unreadable message that says so.
 
     So if a disk, a tool or a newer version has spoilt one record, it does not hide the others, and it is not
@@ -202,7 +200,7 @@ def read_parked(
         kind=ParkedKind.UNREADABLE,
         reason=f"its record in the parking lot cannot be read: {problem}",
         raw=raw_fields({b"record": whole}),
-        parked_at=parked_at or datetime.fromtimestamp(0, UTC),
+        parked_at=datetime.fromtimestamp(0, UTC),
         copies=copies,
     )
 

@@ -11,7 +11,6 @@ time. The text of the error is encrypted in the label as well.
 
 import base64
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from pydantic import BaseModel, ValidationError
@@ -93,13 +92,7 @@ def read_label(text: str | bytes, cipher: Cipher | None) -> ParkedLabel:
 
 
 def read_document(
-    document: str | bytes,
-    *,
-    cipher: Cipher | None,
-    trigger: str,
-    parked_id: str,
-    parked_at: datetime | None = None,
-    copies: int = 1,
+    document: str | bytes, *, cipher: Cipher | None, trigger: str, parked_id: str, copies: int = 1
 ) -> Parked:
     """Read what :func:`document_of` made; see :func:`~history.store.parking.read_parked`.
 
@@ -107,17 +100,17 @@ def read_document(
     """
     beginning = document[: len(_BEGINNING)]
     if beginning not in {_BEGINNING, _BEGINNING.encode()}:
-        return read_parked(document, trigger=trigger, parked_id=parked_id, parked_at=parked_at, copies=copies)
+        return read_parked(document, trigger=trigger, parked_id=parked_id, copies=copies)
     try:
         sealed = _SealedParked.model_validate_json(document)
     except ValidationError:
-        return read_parked(document, trigger=trigger, parked_id=parked_id, parked_at=parked_at, copies=copies)
+        return read_parked(document, trigger=trigger, parked_id=parked_id, copies=copies)
     try:
         text = _decrypted(cipher, sealed.encrypted, _about_parked(trigger, parked_id))
     except DecryptionError as error:
         facts = {"trigger_name": trigger, "id": parked_id, "copies": copies, "error_message": _told(error)}
         return _locked(sealed, facts)
-    return read_parked(text, trigger=trigger, parked_id=parked_id, parked_at=parked_at, copies=copies)
+    return read_parked(text, trigger=trigger, parked_id=parked_id, copies=copies)
 
 
 def why_locked(parked: Parked) -> str | None:

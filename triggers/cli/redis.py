@@ -75,9 +75,8 @@ def unsubscribe(
         # Messages that came since the question are not given up without another question.
         left = bool(matching[0].pending or matching[0].unread)
         drive(streams.unsubscribe(destination, subscription, force=yes or left))
-    if state.as_json:
-        state.document({"destination": destination, "subscription": subscription, "given_up": left})
-    state.say(f"{subscription} has ended")
+    document = {"destination": destination, "subscription": subscription, "given_up": left}
+    state.report(document, f"{subscription} has ended")
 
 
 def _question(destination: str, subscription: "StreamSubscription") -> str:

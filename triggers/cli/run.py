@@ -121,13 +121,8 @@ def report(
     for each trigger whose history the environment does not name.
     """
     counts, parked = ran
-    if state.as_json:
-        state.document(
-            [{title: name, "messages": _messages(count), **count} for name, count in counts.items()]
-        )
-        return
-    for line in _summary(counts, parked, places):
-        state.say(prefix + line)
+    rows = [{title: name, "messages": _messages(count), **count} for name, count in counts.items()]
+    state.report(rows, *(prefix + line for line in _summary(counts, parked, places)))
 
 
 def _summary(

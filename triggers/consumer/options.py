@@ -14,6 +14,7 @@ from triggers.service.checking import (
     check_able,
     check_callable,
     check_name,
+    check_provider,
     check_seconds,
     check_switch,
     check_text,
@@ -45,10 +46,7 @@ def check_options(
         raise ConfigurationError(
             "triggers", f"{triggers!r:.60} is not a list of triggers", "write Consumer([book], ...)"
         )
-    if isinstance(provider, str):
-        check_text("provider", provider, "give a URL, such as 'redis://...'")
-    else:
-        check_able("provider", provider, ("send", "open_receiver"), "give a URL or a provider")
+    check_provider(provider)
     if isinstance(history, str):
         check_text("history", history, "give a URL, such as 'redis://...'")
     elif history is not None:

@@ -191,10 +191,7 @@ def _say(state: CliState, listening: socket.socket, drawn: Token | None) -> None
     host, port = listening.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
     signing_in = f"{address}sign-in#{drawn.secret}" if drawn is not None else address
-    if state.as_json:
-        state.document({"url": signing_in})
-    else:
-        state.say(f"the dashboard is at {signing_in}")
+    state.report({"url": signing_in}, f"the dashboard is at {signing_in}")
 
 
 def _providers(named: list[str] | str | None, history: str | None) -> list[str]:

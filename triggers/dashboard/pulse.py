@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain, pairwise
 from threading import Lock
@@ -287,9 +287,7 @@ def _reading_of(store: HistoryStore, now: float) -> PulseReading:
         if seen.now - beat.beat_at <= LOST_AFTER
     }
     lost = [beat for beat in seen.beats if (beat.report.consumer, beat.report.trigger) not in heard]
-    overview = Overview(
-        now=seen.now, beats=alive, orders=seen.orders, statistics=seen.statistics, reported=seen.reported
-    )
+    overview = replace(seen, beats=alive)
     return PulseReading(now, overview, known_triggers(store, overview), lost)
 
 

@@ -8,10 +8,6 @@ from collections.abc import Mapping
 from functools import cache
 
 from triggers.detection.aftermath import (
-    AFTERMATHS,
-    LEFT_TO_ITS_HOST,
-    LEFT_TO_ITS_OWNER,
-    STOPPED_BETWEEN_TRIES,
     Aftermath,
     Ending,
 )
@@ -169,41 +165,3 @@ def _consequence(aftermath: Aftermath) -> str:
     back = f"rolled back and {_AGAIN}" if aftermath.transacted else _AGAIN
     ends = ", until max_delivery_count is passed" if aftermath.history is False else ""
     return back + ends + _SUSPENDED * aftermath.suspend
-
-
-def render() -> str:
-    """Render the sentences of all rows, and of all ends, as Markdown, for ``docs/detection.md``."""
-    lines = ["| row | verdict and reason | what happens |", "| --- | --- | --- |"]
-    lines += [f"| {row.number} | {_said_of(row)} |" for row in sorted(ROWS, key=_number)]
-    lines += ["", "| the service ended | what doubtless says |", "| --- | --- |"]
-    for aftermath in (*AFTERMATHS, STOPPED_BETWEEN_TRIES, LEFT_TO_ITS_HOST, LEFT_TO_ITS_OWNER):
-        trigger = {True: "transacted, ", False: "plain, ", None: ""}[aftermath.transacted]
-        history = "no history, " if aftermath.history is False else ""
-        ended = " or ".join(sorted(str(ending.value) for ending in aftermath.endings))
-        suspends = ', `on_retry_failure="suspend"`' if aftermath.on_retry_failure == "suspend" else ""
-        lines.append(f"| {trigger}{history}{ended}{suspends} | {explain_aftermath(aftermath)} |")
-    return "\n".join(lines) + "\n"
-
-
-def _number(row: TableRow) -> int:
-    return row.number
-
-
-def _said_of(row: TableRow) -> str:
-    """Return the cells of a row: its verdict and reason, and what happens with the default settings."""
-    decision = Decision(
-        row=row.number,
-        index=ROWS.index(row),
-        status=row.status,
-        runs=row.runs,
-        answer=row.answer,
-        park=row.park,
-        suspension=row.suspension,
-        rejected=row.rejected,
-        ask=row.as_resolver,
-    )
-    if row.as_resolver:
-        fate = "the resolver says NEW: its service runs; DUPLICATE: not run again; IN_DOUBT: parked"
-    else:
-        fate = _fate(decision)
-    return f"{_verdict(decision)}: {situation(row)} | {fate}"

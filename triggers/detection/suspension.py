@@ -1,7 +1,7 @@
 """The third table: what suspends a trigger, who resumes it, and what that costs. Pure and complete.
 
-:data:`TERMS` is the table; :func:`terms_of` finds the row that fits, and :func:`render` is the table of
-``docs/how-to/suspend-and-resume.md``. Consumers of every provider follow it (``triggers.consumer``). Sources:
+:data:`TERMS` is the table, which ``docs/how-to/suspend-and-resume.md`` shows; :func:`terms_of` finds the row
+that fits. Consumers of every provider follow it (``triggers.consumer``). Sources:
 the webMethods trigger's *Suspend on error*, *Suspend and retry later* and *Suspend and recover*.
 """
 
@@ -151,38 +151,3 @@ def terms_of(suspension: Suspension, *, monitor: bool, transacted: bool) -> Term
         and terms.monitor in {None, monitor}
         and terms.transacted in {None, transacted}
     )
-
-
-def render() -> str:
-    """Render the table as Markdown, for ``docs/how-to/suspend-and-resume.md``."""
-    head = (
-        "| kind | suspended by | trigger | receives again when | the message is | deliveries that it uses up "
-        "| suspended consumers | later messages | later messages with `ordered=True` |"
-    )
-    lines = [head, "|" + " --- |" * 9]
-    for terms in TERMS:
-        cells = (
-            terms.kind.value,
-            terms.cause,
-            _trigger(terms),
-            " and ".join(terms.wakers),
-            terms.fate.value,
-            str(terms.deliveries),
-            terms.reach.value,
-            _behind(terms, ordered=False),
-            _behind(terms, ordered=True),
-        )
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def _trigger(terms: Terms) -> str:
-    if terms.monitor is not None:
-        return "with a `monitor`" if terms.monitor else "without a `monitor`"
-    if terms.transacted is not None:
-        return "transacted" if terms.transacted else "plain"
-    return "any"
-
-
-def _behind(terms: Terms, *, ordered: bool) -> str:
-    return "run in other consumers" if terms.overtakes(ordered=ordered) else "wait"

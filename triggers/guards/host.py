@@ -28,6 +28,9 @@ _log = logging.getLogger(__name__)
 #: Identifies the run: the name of a parameter of the task, or a function of its arguments.
 Key = str | Callable[..., Any]
 
+#: The result of a run, and the exception to raise for the framework instead, if any.
+End = tuple[Any, BaseException | None]
+
 #: The pause before a task is tried again while its history is unavailable, in seconds.
 AWAY_FOR = 5.0
 
@@ -49,9 +52,11 @@ class GivenUpError(DoubtlessError):
     @classmethod
     def of(cls, guard: str, outcome: Outcome) -> "GivenUpError":
         """Report the result of a run. Frameworks send an error as class and arguments: here, the text."""
-        return cls(
+        error = cls(
             f"{guard}: {outcome.uuid} was not run and is parked: {outcome.reason}; see: doubtless parked list"
         )
+        error.__cause__ = outcome.error
+        return error
 
 
 #: The result of a run without a result: not a value, so that nothing is kept of it.
@@ -262,6 +267,18 @@ def result_of(outcome: Outcome) -> Any:
     if (error := error_of(outcome)) is not None:
         raise error
     return outcome.result
+
+
+def given(end: End) -> Any:
+    """Return the result of a run.
+
+    Raises:
+        BaseException: the exception to raise for the framework instead.
+    """
+    result, error = end
+    if error is not None:
+        raise error
+    return result
 
 
 def error_of(outcome: Outcome) -> BaseException | None:

@@ -7,8 +7,8 @@ from typing import Any
 
 from history.errors import ConfigurationError
 from triggers.service.checking import (
-    check_able,
     check_kind,
+    check_provider,
     check_switch,
     check_text,
     check_tracing,
@@ -61,9 +61,6 @@ def check_sources(provider: Any, queue: Any) -> None:
     Raises:
         ConfigurationError: one of them is of a wrong kind.
     """
-    if isinstance(provider, str):
-        check_text("provider", provider, "give a URL, such as 'redis://...'")
-    else:
-        check_able("provider", provider, ("send", "open_receiver"), "give a URL or a provider")
+    check_provider(provider)
     if queue is not None and not isinstance(queue, Path):
         check_text("queue", queue, "give a Path, or leave it out")

@@ -160,6 +160,17 @@ def check_takes(setting: str, value: Any, *arguments: str, remedy: str) -> None:
         raise ConfigurationError(setting, f"{shown(value)} cannot be called with {called_with}", remedy)
 
 
+def check_function_of_message(setting: str, value: Any, *, remedy: str, instead: str) -> None:
+    """Refuse all but a synchronous function of a message; ``instead`` is the remedy for a coroutine function.
+
+    Raises:
+        ConfigurationError: it is not.
+    """
+    if inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(type(value).__call__):
+        raise ConfigurationError(setting, "it is a coroutine function", instead)
+    check_takes(setting, value, "one message", remedy=remedy)
+
+
 def check_kind(setting: str, value: Any, wanted: type, remedy: str) -> None:
     """Refuse a value of another kind."""
     if not isinstance(value, wanted):
@@ -170,6 +181,14 @@ def check_able(setting: str, value: Any, methods: Sequence[str], remedy: str) ->
     """Refuse a store, a provider or a lot that lacks a needed method, and a class instead of an instance."""
     if isinstance(value, type) or not all(callable(getattr(value, method, None)) for method in methods):
         raise ConfigurationError(setting, f"{shown(value)} cannot {methods[0]}", remedy)
+
+
+def check_provider(value: Any) -> None:
+    """Refuse a value that is neither a URL nor a provider."""
+    if isinstance(value, str):
+        check_text("provider", value, "give a URL, such as 'redis://...'")
+    else:
+        check_able("provider", value, ("send", "open_receiver"), "give a URL or a provider")
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """Read a filter, which is text or a function, into one callable."""
 
-import inspect
 from collections.abc import Callable
 
 from history.errors import ConfigurationError
@@ -8,7 +7,7 @@ from history.message import Message
 from history.support.rendering import shown
 from triggers.selectors.parsing.values import Reading
 from triggers.selectors.selector import Filter
-from triggers.service.checking import check_takes
+from triggers.service.checking import check_function_of_message
 from triggers.service.failures import FatalError
 
 #: The text of a condition, or a function that answers True or False.
@@ -40,11 +39,8 @@ def read_filter(source: MessageFilter) -> Wanted:
         raise ConfigurationError(
             "filter", f"{shown(source)} is neither text nor a function", "write filter=\"JMSType = 'cancel'\""
         )
-    if inspect.iscoroutinefunction(source) or inspect.iscoroutinefunction(type(source).__call__):
-        raise ConfigurationError(
-            "filter", "it is a coroutine function", "decide by the message alone, in a plain function"
-        )
-    check_takes("filter", source, "one message", remedy="write def wanted(message)")
+    instead = "decide by the message alone, in a plain function"
+    check_function_of_message("filter", source, remedy="write def wanted(message)", instead=instead)
     return _asking(source)
 
 

@@ -1,6 +1,5 @@
 """Fingerprints of bodies: two messages of one uuid are copies of each other only if these are equal."""
 
-import inspect
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any, Literal
@@ -10,7 +9,7 @@ from history.json_text import NotJsonError, canonical_json
 from history.message import Message
 from history.store.fingerprints import FINGERPRINT_SIZE
 from history.support.rendering import shown
-from triggers.service.checking import check_takes
+from triggers.service.checking import check_function_of_message
 
 #: "body", or a function that returns the part of a message to compare: bytes, text or JSON; None for nothing.
 FingerprintSource = Literal["body"] | Callable[[Message], Any]
@@ -33,9 +32,7 @@ def read_fingerprint(source: Any) -> Fingerprint | None:
         return _of_body
     if not callable(source):
         raise ConfigurationError("fingerprint", f"{shown(source)} is neither 'body' nor a function", _REMEDY)
-    if inspect.iscoroutinefunction(source) or inspect.iscoroutinefunction(type(source).__call__):
-        raise ConfigurationError("fingerprint", "it is a coroutine function", "give a plain function")
-    check_takes("fingerprint", source, "one message", remedy=_REMEDY)
+    check_function_of_message("fingerprint", source, remedy=_REMEDY, instead="give a plain function")
 
     def asked(message: Message) -> bytes | None:
         counts = source(message.copied())

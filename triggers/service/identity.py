@@ -5,7 +5,6 @@ never an entity: an order's number identifies the order, so the second message a
 a duplicate of the first.
 """
 
-import inspect
 from collections.abc import Callable
 
 from history.errors import ConfigurationError
@@ -16,7 +15,7 @@ from history.support.rendering import shown
 from triggers.selectors.parsing.nodes import Path
 from triggers.selectors.parsing.parser import parse
 from triggers.selectors.parsing.values import Reading
-from triggers.service.checking import check_takes
+from triggers.service.checking import check_function_of_message
 from triggers.service.failures import FatalError
 
 #: A place, such as "body.order.event_id" or "properties.event_id", or a function of the message.
@@ -47,11 +46,8 @@ def read_identity(source: IdentitySource, max_body_size: int) -> Identify:
         return _reading(_path_of(source), source, max_body_size)
     if not callable(source):  # a user may pass anything
         raise ConfigurationError("uuid", f"{shown(source)} is neither text nor a function", _REMEDY)
-    if inspect.iscoroutinefunction(source) or inspect.iscoroutinefunction(type(source).__call__):
-        raise ConfigurationError(
-            "uuid", "it is a coroutine function", "read the identity from the message alone, in a plain one"
-        )
-    check_takes("uuid", source, "one message", remedy=_REMEDY)
+    instead = "read the identity from the message alone, in a plain one"
+    check_function_of_message("uuid", source, remedy=_REMEDY, instead=instead)
     return _asking(source)
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from history.bridge import SuspendedError, blocking, drive, drive_each, settled
+from history.bridge import SuspendedError, drive, drive_each, settled
 from history.errors import ConfigurationError
 from history.support.paging import pages
 
@@ -39,7 +39,6 @@ async def test_what_is_an_awaitable_is_awaited() -> None:
 
 def test_a_coroutine_that_never_suspends_is_driven_without_a_loop() -> None:
     assert drive(double(2)) == 4
-    assert blocking(double)(3) == 6
 
 
 async def test_it_may_be_driven_inside_a_running_loop() -> None:

@@ -7,13 +7,12 @@ import typer
 from history.bridge import drive
 from history.errors import ConfigurationError
 from triggers.cli.shared.configured import configuration_of
-from triggers.cli.shared.embedded import FILE, provider_to_look_into
+from triggers.cli.shared.embedded import provider_to_look_into
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import ONLY_OPTION, PROVIDER_OPTION, connected
 from triggers.cli.shared.output import CliState
 from triggers.consumer.options import places_of
-from triggers.operations.looking import refuse_absent_file
 from triggers.providers.provider import capabilities_of
 
 _COLUMNS = ["destination", "subscription", "waiting", "held", "later", "consumers", "oldest"]
@@ -39,11 +38,7 @@ def backlog(
     """
     state = CliState.of(context)
     places = places_of(collect(module, only, configuration=configuration_of(state), guards=True))
-    url = provider_to_look_into(provider, state)
-    if not url:
-        problem = f"is missing: doubtless.toml names none, and this folder has no {FILE}"
-        raise ConfigurationError("--provider", problem, "give the provider of the triggers")
-    refuse_absent_file("--provider", url)
+    url = provider_to_look_into(provider, state, "give the provider of the triggers")
     with connected(url) as link:
         telling = capabilities_of(link).telling_backlog
         if telling is None:

@@ -28,7 +28,7 @@ def size(
     queue needs its own space for its messages.
     """
     state = CliState.of(context)
-    messages = rate_of("--rate", rate) * duration_of("--keep", keep).total_seconds()
+    messages = rate_of(rate) * duration_of("--keep", keep).total_seconds()
     rows: list[dict[str, Any]] = [
         {
             "store": store.name,

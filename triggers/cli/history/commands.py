@@ -172,10 +172,8 @@ def forget(
             gone = drive(store.forget(trigger, uuid))
         if not gone:
             refuse_unknown_trigger(store, trigger)
-    if state.as_json:
-        state.document({"trigger": trigger, "uuid": uuid, "forgotten": gone})
-    else:
-        state.say("forgotten" if gone else f"there is no entry of {uuid}")
+    document = {"trigger": trigger, "uuid": uuid, "forgotten": gone}
+    state.report(document, "forgotten" if gone else f"there is no entry of {uuid}")
     if not gone:
         raise typer.Exit(1)
 
@@ -249,9 +247,4 @@ def _scan(store: HistoryStore, trigger: str) -> Iterator[ScannedEntry]:
 
 def _print(state: CliState, statements: Sequence[str]) -> None:
     """Print a script, or a JSON array of its statements."""
-    if state.as_json:
-        state.document(statements)
-        return
-    for statement in statements:
-        for line in f"{statement};".splitlines():
-            state.say(line)
+    state.report(statements, *(line for text in statements for line in f"{text};".splitlines()))

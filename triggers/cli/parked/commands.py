@@ -130,7 +130,7 @@ def run(
     from triggers.operations.pacing import RunPace  # noqa: PLC0415  (as above)
     from triggers.operations.running import planned  # noqa: PLC0415  (others run nothing)
 
-    state, pace = CliState.of(context), None if rate is None else RunPace(rate_of("--rate", rate))
+    state, pace = CliState.of(context), None if rate is None else RunPace(rate_of(rate))
     triggers = collect(module, configuration=configuration_of(state), tasks=True)
     with _lot(request.history, local=request.local) as (lot, store):
         runs, barred = planned(_chosen(lot, store, request, triggers), triggers)
@@ -203,12 +203,10 @@ def resolve(
     with _lot(history, local=local) as (lot, _):
         parked = get(lot, parked_id)
     answer = answer_now(trigger_of(ParkedLabel.of(parked), triggers), parked)
-    if state.as_json:
-        document = {"id": parked.id, "uuid": parked.uuid}
-        state.document(document | {"resolution": answer.resolution, "reason": answer.reason})
-    else:
-        said = answer.resolution or "the resolver failed"
-        state.say(": ".join(filter(None, [parked.uuid or parked.id, said, answer.reason])))
+    document = {"id": parked.id, "uuid": parked.uuid}
+    document |= {"resolution": answer.resolution, "reason": answer.reason}
+    parts = [parked.uuid or parked.id, answer.resolution or "the resolver failed", answer.reason]
+    state.report(document, ": ".join(filter(None, parts)))
     if answer.resolution is None:
         raise typer.Exit(1)
 

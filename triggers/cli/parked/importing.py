@@ -4,14 +4,12 @@ from typing import Any
 
 import typer
 
-from history.errors import ConfigurationError
 from history.store.security import SecurityEvent
 from triggers.cli.shared.configured import configuration_of
-from triggers.cli.shared.embedded import FILE, provider_to_look_into
+from triggers.cli.shared.embedded import provider_to_look_into
 from triggers.cli.shared.options import HISTORY_OPTION, ONLY_OPTION, PROVIDER_OPTION, connected, opened
 from triggers.cli.shared.output import CliState
 from triggers.configuration.limits import LARGEST
-from triggers.operations.looking import refuse_absent_file
 from triggers.security.commands import command_record, recorded
 
 _COLUMNS = ["trigger", "parked"]
@@ -43,11 +41,7 @@ def import_(
 
     state = CliState.of(context)
     triggers = collect(module, only, configuration=configuration_of(state), tasks=True)
-    url = provider_to_look_into(provider, state)
-    if not url:
-        problem = f"is missing: doubtless.toml names none, and this folder has no {FILE}"
-        raise ConfigurationError("--provider", problem, "give the provider of the dead letters")
-    refuse_absent_file("--provider", url)
+    url = provider_to_look_into(provider, state, "give the provider of the dead letters")
     with opened(history, makes=True) as store, connected(url) as link:
         work = Import(
             destination=destination,

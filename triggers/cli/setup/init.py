@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -56,15 +55,13 @@ def _files() -> Iterator[tuple[str, str]]:
 
 def _say(state: CliState, folder: Path, written: list[Path]) -> None:
     names = [str(file) for file in written]
-    if state.as_json:
-        document: dict[str, Any] = {"written": names, "next": [command for command, _ in _NEXT]}
-        state.document(document)
-        return
-    state.say(f"written: {', '.join(names)}")
-    state.say("next:" if folder == Path() else f"next, in {folder}:")
     width = max(len(command) for command, _ in _NEXT)
-    for command, why in _NEXT:
-        state.say(f"  {command:<{width}}  # {why}")
+    state.report(
+        {"written": names, "next": [command for command, _ in _NEXT]},
+        f"written: {', '.join(names)}",
+        "next:" if folder == Path() else f"next, in {folder}:",
+        *(f"  {command:<{width}}  # {why}" for command, why in _NEXT),
+    )
 
 
 def write_new(

@@ -102,13 +102,13 @@ def duration_of(option: str, text: str) -> timedelta:
     return time
 
 
-def rate_of(option: str, text: str) -> float:
+def rate_of(text: str) -> float:
     """Return a rate a second.
 
     Raises:
-        ConfigurationError: it is not a rate; naming the option.
+        ConfigurationError: it is not a rate; naming --rate.
     """
     match = _RATE.fullmatch(text.strip())
     if match is None:
-        raise ConfigurationError(option, f"{text!r} is not a rate", "write 2000/s, 5000/h or 1000000/d")
+        raise ConfigurationError("--rate", f"{text!r} is not a rate", "write 2000/s, 5000/h or 1000000/d")
     return int(match[1]) / UNITS[match[2]]

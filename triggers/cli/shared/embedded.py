@@ -11,6 +11,7 @@ from pathlib import Path
 from history.errors import ConfigurationError
 from history.support.private_files import make_private
 from triggers.cli.shared.output import CliState
+from triggers.operations.looking import refuse_absent_file
 
 #: The file, in the current folder.
 FILE = Path("doubtless.sqlite3")
@@ -50,9 +51,23 @@ def history_or_file(history: str | None, state: CliState) -> str | None:
     return _found("history", history, state, ", for entries, parked messages and journals")
 
 
-def provider_to_look_into(provider: str | None, state: CliState) -> str | None:
-    """Return the named provider; without one the file, if there is one in this folder."""
-    return _found("provider", provider, state)
+def provider_to_look_into(provider: str | None, state: CliState, remedy: str) -> str:
+    """Return the named provider; without one the file, if there is one in this folder.
+
+    Raises:
+        ConfigurationError: there is neither, or the named file does not exist.
+    """
+    url = _found("provider", provider, state)
+    if not url:
+        raise missing("--provider", remedy)
+    refuse_absent_file("--provider", url)
+    return url
+
+
+def missing(option: str, remedy: str) -> ConfigurationError:
+    """Return the error that an option has no value, and that this folder has no file."""
+    problem = f"is missing: doubtless.toml names none, and this folder has no {FILE}"
+    return ConfigurationError(option, problem, remedy)
 
 
 def _found(what: str, url: str | None, state: CliState, found_there: str = "") -> str | None:

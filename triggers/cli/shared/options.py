@@ -13,7 +13,7 @@ from history.opening import HISTORY_URLS, cipher_of_url, local_parking_file, ope
 from history.store import HistoryStore
 from history.store.parking import Parking
 from history.support.rendering import printable
-from triggers.cli.shared.embedded import FILE, history_or_file
+from triggers.cli.shared.embedded import FILE, history_or_file, missing
 from triggers.cli.shared.logs import LogFormat
 from triggers.cli.shared.output import CliState
 from triggers.configuration.limits import LARGEST
@@ -112,9 +112,7 @@ def opened(history: str | None, *, makes: bool = False) -> Generator[HistoryStor
     """
     history = history_or_file(history, CliState())
     if not history:
-        remedy = f"give {LASTING_HISTORIES}, or set DOUBTLESS_HISTORY"
-        problem = f"is missing: doubtless.toml names none, and this folder has no {FILE}"
-        raise ConfigurationError("--history", problem, remedy)
+        raise missing("--history", f"give {LASTING_HISTORIES}, or set DOUBTLESS_HISTORY")
     store = open_to_look("--history", history, makes=makes)
     try:
         yield store

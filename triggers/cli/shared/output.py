@@ -113,6 +113,13 @@ class CliState:
         if not self.as_json:
             _print_line(sys.stdout, (text, style))
 
+    def report(self, document: Any, *lines: str) -> None:
+        """Print a JSON document, or the same as lines for people."""
+        if self.as_json:
+            self.document(document)
+        for line in lines:
+            self.say(line)
+
     def note(self, text: str) -> None:
         """Print a line on standard error: additional information, not the answer."""
         _print_line(sys.stderr, (text, None))

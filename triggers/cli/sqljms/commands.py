@@ -24,7 +24,6 @@ from triggers.cli.sqljms.options import (
     chosen,
     opened_admin,
     show_changed,
-    show_done,
 )
 from triggers.operations.journals import refuse_unknown
 from triggers.operations.messages import whole
@@ -228,9 +227,8 @@ def reset(
             drive(admin.forget(client, force=force))
         else:
             drive(admin.reset(client, force=force))
-    show_done(
-        CliState.of(context), {"client": client, "forgotten": forget}, f"{client}: what it held is free"
-    )
+    document = {"client": client, "forgotten": forget}
+    CliState.of(context).report(document, f"{client}: what it held is free")
 
 
 @app.command("unsubscribe")
@@ -245,9 +243,8 @@ def unsubscribe(
     with opened_admin(provider) as admin:
         confirm(f"End {subscription} of {topic}, and delete what it has not read?", yes=yes)
         drive(admin.unsubscribe(topic, subscription))
-    show_done(
-        CliState.of(context), {"topic": topic, "subscription": subscription}, f"{subscription} has ended"
-    )
+    document = {"topic": topic, "subscription": subscription}
+    CliState.of(context).report(document, f"{subscription} has ended")
 
 
 @app.command("drop")
@@ -262,7 +259,7 @@ def drop(
     with opened_admin(provider) as admin:
         confirm(f"Delete {destination}, and all that waits there?", yes=yes)
         drive(admin.drop(destination, force=force))
-    show_done(CliState.of(context), {"dropped": destination}, f"{destination} is gone")
+    CliState.of(context).report({"dropped": destination}, f"{destination} is gone")
 
 
 def _plain(topic: str) -> str:

@@ -12,7 +12,7 @@ from history.errors import ConfigurationError
 from triggers.cli.shared.embedded import FILE, provider_to_look_into
 from triggers.cli.shared.options import limit_option
 from triggers.cli.shared.output import CliState
-from triggers.operations.looking import named, refuse_absent_file
+from triggers.operations.looking import named
 
 if TYPE_CHECKING:
     from triggers.providers.sqljms.admin.admin import Admin
@@ -84,15 +84,11 @@ def checked_url(provider: str | None) -> str:
     Raises:
         ConfigurationError: there is neither, or nothing to look into.
     """
-    provider = provider_to_look_into(provider, CliState())
-    if not provider:
-        problem = f"is missing: doubtless.toml names none, and this folder has no {FILE}"
-        raise ConfigurationError("--provider", problem, f"give {_URLS}, or set DOUBTLESS_PROVIDER")
-    scheme = urlsplit(provider).scheme
+    url = provider_to_look_into(provider, CliState(), f"give {_URLS}, or set DOUBTLESS_PROVIDER")
+    scheme = urlsplit(url).scheme
     if scheme.partition("+")[0] not in _SCHEMES:
         raise ConfigurationError("--provider", f"{scheme}:// is not a SQL database", f"use {_URLS}")
-    refuse_absent_file("--provider", provider)
-    return provider
+    return url
 
 
 def chosen(numbers: Sequence[int] | None, *, every: bool) -> Sequence[int] | None:
@@ -111,10 +107,3 @@ def show_changed(state: CliState, done: str, numbers: Sequence[int]) -> None:
     state.show(done, ["id"], [{"id": number} for number in numbers], none=f"nothing was {done}")
     if not numbers:
         raise typer.Exit(1)
-
-
-def show_done(state: CliState, document: dict[str, Any], text: str) -> None:
-    """Print the result of an action that has no list."""
-    if state.as_json:
-        state.document(document)
-    state.say(text)

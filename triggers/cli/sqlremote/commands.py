@@ -98,17 +98,14 @@ def revoke(
     """
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
-    state = CliState.of(context)
     with work.opened(settings) as links:
         unconfirmed = work.revocable(links, link)
         confirm(
             f"Forget {link}, whose peer has not confirmed {unconfirmed} transactions of the log?", yes=yes
         )
         deleted = work.revoked(links, link)
-    if state.as_json:
-        state.document({"link": link, "unconfirmed": unconfirmed, "deleted_operations": deleted})
-    else:
-        state.say(f"{link} is revoked; {deleted} operations of the log are deleted")
+    document = {"link": link, "unconfirmed": unconfirmed, "deleted_operations": deleted}
+    CliState.of(context).report(document, f"{link} is revoked; {deleted} operations of the log are deleted")
 
 
 @app.command()
@@ -134,18 +131,15 @@ def reset(
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
     begin = None if peer is None else work.begin_of(peer)
-    state = CliState.of(context)
     confirm(work.question(link, begin, confirmed), yes=yes)
     with work.opened(settings) as links:
         row = work.reset(links, link, peer=begin, confirmed=confirmed)
     outgoing = row.watermark.outgoing
     position = f"{outgoing.epoch}:{outgoing.log_sent}"
-    if state.as_json:
-        state.document({**work.short(row), "begin": position})
-    elif begin is None and confirmed is None:
-        state.say(f"at the other end: doubtless sqlremote reset SETTINGS {link} --peer {position}")
-    else:
-        state.say(f"{link} goes on behind {outgoing.confirm_sent if begin is None else begin[1]}")
+    text = f"{link} goes on behind {outgoing.confirm_sent if begin is None else begin[1]}"
+    if begin is None and confirmed is None:
+        text = f"at the other end: doubtless sqlremote reset SETTINGS {link} --peer {position}"
+    CliState.of(context).report({**work.short(row), "begin": position}, text)
 
 
 @app.command()
@@ -174,15 +168,12 @@ def extract(
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
     where = None if beyond is None else work.begin_of(beyond, option="--beyond")
-    state = CliState.of(context)
     confirm(f"Begin anew with {link}, and let the other end load {to}?", yes=yes)
     with work.opened(settings) as links:
         work.row_of(links, link)
         begin = work.extracted(links, link, to, tables=table or (), beyond=where)
-    if state.as_json:
-        state.document(begin)
-    else:
-        state.say(f"at the other end: doubtless sqlremote load SETTINGS {link} {to.name}")
+    text = f"at the other end: doubtless sqlremote load SETTINGS {link} {to.name}"
+    CliState.of(context).report(begin, text)
 
 
 @app.command()
@@ -201,16 +192,13 @@ def load(
     """Replace the rows of the tables in an extract, and continue after it, in one transaction."""
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
-    state = CliState.of(context)
     refuse_unreadable("FILE", file)
     confirm(f"Replace all rows of the tables in {file}?", yes=yes)
     with work.opened(settings) as links:
         work.row_of(links, link)
         description = work.loaded(links, link, file, discard=discard)
-    if state.as_json:
-        state.document(description)
-    else:
-        state.say(f"{link} goes on behind the extract: {description['rows']} rows are loaded")
+    text = f"{link} goes on behind the extract: {description['rows']} rows are loaded"
+    CliState.of(context).report(description, text)
 
 
 @app.command()

@@ -25,14 +25,12 @@ def record_of(
     return SecurityRecord(event=event, outcome=outcome, source=address_of(connection), **who, **facts)
 
 
-def denial_of(
-    connection: HTTPConnection, why: str, session: Session | None = None, *, page: str | None = None
-) -> SecurityRecord:
+def denial_of(connection: HTTPConnection, why: str, *, page: str | None = None) -> SecurityRecord:
     """Return the record of a refused request. ``page`` is the path of a page of ours.
 
     It contains nothing else of the request: a stranger chooses its address.
     """
-    return record_of(SecurityEvent.ACCESS, SecurityOutcome.DENIED, connection, session, why=why, page=page)
+    return record_of(SecurityEvent.ACCESS, SecurityOutcome.DENIED, connection, why=why, page=page)
 
 
 def end_of(session: Session, why: str) -> SecurityRecord:

@@ -1,6 +1,7 @@
 """The table of the addresses for programs: what each one does, who may use it, and what it answers."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from starlette.responses import Response
@@ -74,6 +75,9 @@ _DECISION: Mapping[str, Any] = {
 
 _NO_SUCH_TRIGGER = "No trigger has this name."
 
+_SHOWS = partial(ApiOperation, method="GET", role=Role.VIEWER)
+_CHANGES = partial(ApiOperation, method="POST", role=Role.OPERATOR)
+
 
 def openapi(visit: Visit) -> Response:
     """Answer with the OpenAPI document."""
@@ -86,20 +90,16 @@ def _progress(about: str) -> ApiAnswer:
 
 #: All addresses for programs.
 OPERATIONS = (
-    ApiOperation(
-        method="GET",
+    _SHOWS(
         path=f"{API}openapi.json",
         page=openapi,
-        role=Role.VIEWER,
         name="openapi",
         summary="Return this document",
         answer=ApiAnswer(about="This document, in OpenAPI 3.1."),
     ),
-    ApiOperation(
-        method="GET",
+    _SHOWS(
         path=f"{API}parked",
         page=export.export,
-        role=Role.VIEWER,
         name="listParked",
         summary="List parked messages",
         about="Without parameters, all parked messages are listed. The security log has each list.",
@@ -142,11 +142,9 @@ OPERATIONS = (
             503: "A history does not answer, or is still being counted: the list would not be complete.",
         },
     ),
-    ApiOperation(
-        method="GET",
+    _SHOWS(
         path=f"{API}message",
         page=message.message,
-        role=Role.VIEWER,
         name="showMessage",
         summary="Show a parked message",
         about="If a body is shown, the security log has a record.",
@@ -157,11 +155,9 @@ OPERATIONS = (
         answer=ApiAnswer(about="The message.", body=MessageFacts, example=_MESSAGE),
         problems={404: f"{_NO_SUCH_TRIGGER} Or: the message is not parked any more."},
     ),
-    ApiOperation(
-        method="POST",
+    _CHANGES(
         path=f"{API}decide",
         page=decide.decide,
-        role=Role.OPERATOR,
         name="decide",
         summary="Begin to carry out a decision",
         about="Two requests with the same decision are safe: a message is decided once.",
@@ -175,11 +171,9 @@ OPERATIONS = (
             422: "The reason is missing.",
         },
     ),
-    ApiOperation(
-        method="POST",
+    _CHANGES(
         path=f"{API}cancel",
         page=progress.cancel,
-        role=Role.OPERATOR,
         name="cancel",
         summary="Cancel a decision",
         about="Messages that have not had their turn stay parked. The others are not changed.",
@@ -187,11 +181,9 @@ OPERATIONS = (
         answer=_progress("The decision is cancelled."),
         problems={409: "This decision is not being carried out any more."},
     ),
-    ApiOperation(
-        method="POST",
+    _CHANGES(
         path=f"{API}continue",
         page=progress.resume,
-        role=Role.OPERATOR,
         name="continue",
         summary="Continue a cancelled decision",
         about="The new decision is about the messages that have not had their turn.",
@@ -199,11 +191,9 @@ OPERATIONS = (
         answer=_progress("The decision has begun."),
         problems={409: "Every message of this decision has had its turn."},
     ),
-    ApiOperation(
-        method="POST",
+    _CHANGES(
         path=f"{API}comment",
         page=message.comment,
-        role=Role.OPERATOR,
         name="comment",
         summary="Comment on a parked message, or assign it",
         form=NewComment,
@@ -215,42 +205,34 @@ OPERATIONS = (
             404: f"{_NO_SUCH_TRIGGER} Or: the message is not parked any more.",
         },
     ),
-    ApiOperation(
-        method="GET",
+    _SHOWS(
         path=f"{API}filters",
         page=parked.list_filters,
-        role=Role.VIEWER,
         name="listFilters",
         summary="List the saved filters of parked messages",
         answer=ApiAnswer(about="The filters.", body=SavedFilters),
     ),
-    ApiOperation(
-        method="POST",
+    _CHANGES(
         path=f"{API}filter",
         page=parked.save_filter,
-        role=Role.OPERATOR,
         name="saveFilter",
         summary="Save a filter of parked messages under a name",
         form=NewFilter,
         answer=ApiAnswer(about="The filter is saved; these are all.", body=SavedFilters),
         problems={400: "The form is invalid, it filters nothing, or too many filters are saved."},
     ),
-    ApiOperation(
-        method="POST",
+    _CHANGES(
         path=f"{API}forget-filter",
         page=parked.remove_filter,
-        role=Role.OPERATOR,
         name="removeFilter",
         summary="Remove a saved filter",
         form=FilterName,
         answer=ApiAnswer(about="The filter is removed; these are left.", body=SavedFilters),
         problems={404: "No saved filter has this name."},
     ),
-    ApiOperation(
-        method="POST",
+    _CHANGES(
         path=f"{API}letters",
         page=providers.letters,
-        role=Role.OPERATOR,
         name="parkDeadLetters",
         summary="Park the messages of a dead-letter destination",
         about="One request parks at most 1,000 messages. It ends when no message has come for three seconds.",
@@ -258,11 +240,9 @@ OPERATIONS = (
         answer=ApiAnswer(about="The letters are parked.", body=ParkedLetters),
         problems={400: "The form is invalid, or a trigger receives from this destination."},
     ),
-    ApiOperation(
-        method="GET",
+    _SHOWS(
         path=f"{API}job",
         page=progress.job,
-        role=Role.VIEWER,
         name="showJob",
         summary="Show the progress of a decision",
         parameters=(

@@ -54,11 +54,13 @@ from triggers.guards.host import (
     AWAY_FOR,
     HANDOVER,
     NO_RESULT,
+    End,
     GivenUpError,
     Key,
     TaskGuards,
     called_with,
     error_of,
+    given,
     key_of,
     refuse_green_threads,
     uuid_for,
@@ -75,9 +77,6 @@ _HOST = "celery"
 _KEPT = "doubtless-"
 
 _log = logging.getLogger(__name__)
-
-#: The result of a run, and the exception to raise for Celery instead, if any.
-_End = tuple[Any, BaseException | None]
 
 
 def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> type[Any]:
@@ -235,14 +234,12 @@ class _CeleryRun:
     def of(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Run the task's function once, and report the result to Celery."""
         try:
-            result, error = self._end(args, kwargs)
+            end = self._end(args, kwargs)
         except Exception as problem:  # noqa: BLE001  (a time limit may raise anywhere in the guard)
             give_back(self._celery, self._task, problem, self._guards.redaction)
-        if error is not None:
-            raise error
-        return result
+        return given(end)
 
-    def _end(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> _End:
+    def _end(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> End:
         """Run it once; return its result, and the exception to raise for Celery."""
         self._guard = self._guards.of(self._task.name)
         request, exceptions = self._task.request, self._celery.exceptions
@@ -298,7 +295,7 @@ class _CeleryRun:
         identity = canonical(key_of(self._task.name, key, self._task.run, args, kwargs))
         return identity and uuid_of(identity, self._task)
 
-    def _answer(self, outcome: Outcome) -> _End:
+    def _answer(self, outcome: Outcome) -> End:
         if outcome.executed:
             return outcome.result, error_of(outcome)
         if outcome.status is Status.DUPLICATE:
@@ -309,9 +306,7 @@ class _CeleryRun:
         if not outcome.acknowledge:
             send_again(self._task, outcome.recover_after or AWAY_FOR)
             return None, self._celery.exceptions.Ignore()
-        error = GivenUpError.of(self._guard.name, outcome)
-        error.__cause__ = outcome.error
-        return None, error
+        return None, GivenUpError.of(self._guard.name, outcome)
 
     def _keep(self, result: Any) -> None:
         """Keep the result of a chain's link before the link is completed, so that a copy can go on with it.
@@ -327,13 +322,13 @@ class _CeleryRun:
         except Exception as error:  # noqa: BLE001  (any error: the task has been done)
             _log.warning("%s: its result is not kept before it is done: %s", request.id, error)
 
-    def _failed_before(self, error: FailedBeforeError) -> _End:
+    def _failed_before(self, error: FailedBeforeError) -> End:
         """Fail as the first run did, so that Celery continues with the errbacks, once under one id."""
         if self._result_of(self._task.request.id).get("status") == self._celery.states.FAILURE:
             return None, self._celery.exceptions.Ignore()
         return None, error
 
-    def _first_result(self) -> _End:
+    def _first_result(self) -> End:
         """Return the result of the first run, so that Celery goes on with what follows it.
 
         A worker may have died between the completion and that step. The next link already has its id, so that

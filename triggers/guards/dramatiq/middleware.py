@@ -35,12 +35,14 @@ from triggers.guards.dramatiq.following import follow, is_followed, leave_out, t
 from triggers.guards.host import (
     AWAY_FOR,
     LEFT_OUT,
+    End,
     GivenUpError,
     Key,
     TaskGuards,
     Unguarded,
     called_with,
     error_of,
+    given,
     key_of,
     log_failure,
     uuid_for,
@@ -63,9 +65,6 @@ _log = logging.getLogger(__name__)
 
 #: Marks a function that a guard has wrapped.
 _MARK = "_doubtless_guarded"
-
-#: The result of a run, and the exception to raise for Dramatiq instead, if any.
-_End = tuple[Any, BaseException | None]
 
 #: How long a message stays in the worker before it is offered to the broker again, in seconds.
 PAUSE = 5.0
@@ -183,16 +182,14 @@ class _DramatiqRun:
         named = cast("Any", function).perform if isinstance(function, GenericActor) else function
         try:
             guard = self._guard = self._guards.of(self._actor.actor_name)
-            result, error = self._answer(guard.handle_message(self._told(named, args, kwargs), call))
+            end = self._answer(guard.handle_message(self._told(named, args, kwargs), call))
         except Exception as problem:  # noqa: BLE001  (any failure of the guard: the message comes again)
             self._say_recovered(problem)
-            result, error = None, self._send_again(AWAY_FOR)
+            end = None, self._send_again(AWAY_FOR)
         except Interrupt as interrupt:
             self._survive(interrupt)
             raise
-        if error is not None:
-            raise error
-        return result
+        return given(end)
 
     def _go_on(self, result: Any) -> None:
         """Do what follows the message, once for its id; without a key, its id is the run's."""
@@ -266,7 +263,7 @@ class _DramatiqRun:
         most = options.get("max_retries", mine.get("max_retries", retries.max_retries))
         return most is None or done < most
 
-    def _answer(self, outcome: Outcome) -> _End:
+    def _answer(self, outcome: Outcome) -> End:
         if outcome.executed:
             return outcome.result, error_of(outcome)
         if outcome.status is Status.DUPLICATE:
@@ -279,16 +276,14 @@ class _DramatiqRun:
             return (outcome.result, None) if outcome.result_kept else self._first_result()
         if not outcome.acknowledge:
             return None, self._send_again(outcome.recover_after or AWAY_FOR)
-        error = GivenUpError.of(self._guard.name, outcome)
-        error.__cause__ = outcome.error
-        return self._failed(error)
+        return self._failed(GivenUpError.of(self._guard.name, outcome))
 
-    def _failed(self, error: Exception) -> _End:
+    def _failed(self, error: Exception) -> End:
         """Fail without another try: Retries fails it immediately."""
         self._message.options["throws"] = type(error)
         return None, error
 
-    def _first_result(self) -> _End:
+    def _first_result(self) -> End:
         """Return the result of the first run, so that Dramatiq goes on with what follows it.
 
         A worker may have died between the completion and that step. The next message already has its id, so

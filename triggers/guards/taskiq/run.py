@@ -18,11 +18,13 @@ from triggers.guards.host import (
     AWAY_FOR,
     HANDOVER,
     NO_RESULT,
+    End,
     GivenUpError,
     Key,
     TaskGuards,
     called_with,
     error_of,
+    given,
     key_of,
     log_failure,
     uuid_for,
@@ -42,9 +44,6 @@ _log = logging.getLogger(__name__)
 
 #: As Any: its constructor has no types.
 _NO_RESULT: Any = NoResultError
-
-#: The result of a run, and the exception to raise for Taskiq instead, if any.
-_End = tuple[Any, BaseException | None]
 
 #: How long a task stays in the worker after the guard has failed, in seconds.
 PAUSE = 5.0
@@ -115,7 +114,7 @@ class TaskRun:
             except Exception as error:  # noqa: BLE001  (any error: it is judged and raised again)
                 return self._judge(error)
 
-        end: _End | None = None
+        end: End | None = None
         try:
             while end is None:
                 try:
@@ -129,7 +128,7 @@ class TaskRun:
         except asyncio.CancelledError:
             await self._survive()
             raise
-        return _given(end)
+        return given(end)
 
     def called(self) -> Any:
         """Run a function once, in this thread, and report the result to Taskiq."""
@@ -140,7 +139,7 @@ class TaskRun:
             except Exception as error:  # noqa: BLE001  (as above)
                 return self._judge(error)
 
-        end: _End | None = None
+        end: End | None = None
         while end is None:
             try:
                 outcome = self._guard.handle_message(self._told(), call, wait=self._wait)
@@ -150,7 +149,7 @@ class TaskRun:
                 pause = self._say_waits(problem)
             if end is None:
                 time.sleep(pause)
-        return _given(end)
+        return given(end)
 
     def _say_waits(self, problem: Exception) -> float:
         """Log that a task stays in the worker, unacknowledged; return for how many seconds."""
@@ -214,7 +213,7 @@ class TaskRun:
         is_settled = outcome.executed or outcome.result_kept or isinstance(outcome.error, FailedBeforeError)
         return outcome.status is Status.DUPLICATE and not is_settled
 
-    def _answer(self, outcome: Outcome) -> _End | None:
+    def _answer(self, outcome: Outcome) -> End | None:
         """Return how it ended; None if it waits for another run, or for the history."""
         if not outcome.acknowledge and not outcome.executed:
             return None
@@ -225,11 +224,9 @@ class TaskRun:
         self._message.labels["max_retries"] = 0  # a person decides about it, not a retry
         if isinstance(outcome.error, FailedBeforeError):
             return None, outcome.error
-        error = GivenUpError.of(self._guard.name, outcome)
-        error.__cause__ = outcome.error
-        return None, error
+        return None, GivenUpError.of(self._guard.name, outcome)
 
-    async def _first_result(self) -> _End:
+    async def _first_result(self) -> End:
         """Return the result of the first run, so that Taskiq goes on with what follows it."""
         backend, task_id = self._broker.result_backend, self._message.task_id
         if await backend.is_result_ready(task_id):
@@ -238,21 +235,9 @@ class TaskRun:
                 return first.return_value, None
         return None, _NO_RESULT()
 
-    def _first_result_here(self) -> _End:
+    def _first_result_here(self) -> End:
         """Do the same in this thread: the connections of the result backend belong to the event loop."""
         return asyncio.run_coroutine_threadsafe(self._first_result(), self._loop).result()
-
-
-def _given(end: _End) -> Any:
-    """Return the result of a run.
-
-    Raises:
-        BaseException: the exception to raise for Taskiq instead.
-    """
-    result, error = end
-    if error is not None:
-        raise error
-    return result
 
 
 def _retrying() -> tuple[type[Any], ...]:

@@ -50,7 +50,6 @@ __all__ = ["Joined", "bind", "with_join"]
 #: How long a process that runs a period is presumed alive. It reports three times within this time.
 HOLD = timedelta(seconds=30)
 
-_log = logging.getLogger(__name__)
 _verdicts = logging.getLogger(VERDICT_LOGGER)
 
 #: The value of :attr:`~triggers.service.outcome.Outcome.join` for a message after the first one.

@@ -3,7 +3,6 @@
 Each link has its own session, because RabbitMQ ends a whole session if one link cannot be attached.
 """
 
-import logging
 import os
 import ssl
 from collections.abc import Callable
@@ -18,8 +17,6 @@ from triggers.providers.amqp.driver import driver
 from triggers.providers.brokers.connection import PATIENCE, BrokerConnection, quietly
 from triggers.providers.brokers.url import BrokerUrl, TlsFiles
 from triggers.providers.provider import ProviderUnavailableError
-
-_log = logging.getLogger(__name__)
 
 #: After so many seconds without an answer a link is attached in another session; then after twice as long.
 _UNHEARD = 1.0
@@ -84,19 +81,9 @@ class AmqpConnection(BrokerConnection):
         """
         await self.ask(f"attaching to {link.address}", link.attach)
 
-    async def close(self) -> None:
-        """End the connection."""
-
-        def close(future: "Future[Any]") -> None:
-            self.forget(future)
-            self._closing = future
-            self.native.close()
-
-        if not self.over:
-            try:
-                await self.ask("closing the connection", close)
-            except ProviderUnavailableError as error:
-                _log.debug("%s", error)
+    def _hang_up(self, future: "Future[Any]") -> None:
+        self._closing = future
+        self.native.close()
 
     def schedule(self, seconds: float, work: Callable[[], object]) -> None:
         """Run something after a while; called on the connection's thread."""

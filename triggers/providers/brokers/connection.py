@@ -29,8 +29,8 @@ Call = Callable[["Future[Any]"], None]
 class BrokerConnection:
     """One connection, to the first of the hosts that answers, from its beginning to its end.
 
-    A driver's subclass defines how to connect (:meth:`_serve`), how to reach the thread (:meth:`_call`), and
-    what an error of the driver means (:meth:`_translated`).
+    A driver's subclass defines how to connect (:meth:`_serve`) and to close (:meth:`_hang_up`), how to reach
+    the thread (:meth:`_call`), and what an error of the driver means (:meth:`_translated`).
     """
 
     #: The broker's name in errors.
@@ -101,6 +101,19 @@ class BrokerConnection:
                 raise ProviderUnavailableError(self.what, "answering") from self._error
             self._call(lambda: quietly(work))
 
+    async def close(self) -> None:
+        """End the connection."""
+
+        def close(future: "Future[Any]") -> None:
+            self.forget(future)
+            self._hang_up(future)
+
+        if not self.over:
+            try:
+                await self.ask("closing the connection", close)
+            except ProviderUnavailableError as error:
+                _log.debug("%s", error)
+
     def forget(self, future: "Future[Any]") -> None:
         """Let a future be fulfilled by the end of the connection, instead of failing with it."""
         self._asked.discard(future)
@@ -138,6 +151,10 @@ class BrokerConnection:
 
     def _call(self, work: Callable[[], object]) -> None:
         """Run something on the thread, which is running; called under the lock."""
+        raise NotImplementedError
+
+    def _hang_up(self, future: "Future[Any]") -> None:
+        """Begin to close the connection, and fulfil the future at its end; called on the thread."""
         raise NotImplementedError
 
     def _translated(self, error: Exception, doing: str) -> Exception:

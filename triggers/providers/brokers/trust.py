@@ -3,8 +3,8 @@
 A delivery count of 1 should mean that a message was never delivered before. Some brokers keep no count, some
 forget it when they crash, and then 1 proves nothing. :data:`PROFILES` holds what was measured: the tests
 cause each :class:`Happening` on a real broker and compare the next delivery. A provider passes each count
-that it receives through :func:`weighed`; :func:`render` makes the table of ``docs/delivery-counts.md``. This
-module does no I/O.
+that it receives through :func:`weighed`; ``docs/delivery-counts.md`` shows the profiles. This module does no
+I/O.
 """
 
 from collections.abc import Mapping, Sequence
@@ -191,16 +191,3 @@ PROFILES: Sequence[TrustProfile] = (
     OTHER_AMQP,
     OTHER_JMS,
 )
-
-
-def render() -> str:
-    """Return the table of all profiles, in Markdown."""
-    head = ["broker", "wire", "queue", *Happening, "the count is", "a count of 1"]
-    lines = [head, ["---"] * len(head), *(_cells(profile) for profile in PROFILES)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
-
-
-def _cells(profile: TrustProfile) -> list[str]:
-    first = "is a first delivery" if profile.first_is_first else "becomes -1" if profile.keeps_count else "-"
-    effects = [str(profile.effects[happening]) for happening in Happening]
-    return [profile.broker, profile.wire, profile.queue, *effects, str(profile.trust), first]

@@ -1,6 +1,5 @@
 """The edge to a JMS provider: its connection factory, connections, and its errors translated once."""
 
-import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Generator
@@ -13,8 +12,6 @@ from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.settings import JmsSettings
 from triggers.providers.jms.targets import Target, TargetKind, public_name_of
 from triggers.providers.provider import ProviderUnavailableError
-
-_log = logging.getLogger(__name__)
 
 #: Set on ActiveMQ's factory, unless the settings or the broker's URL set the same. The broker sends a
 #: consumer only what it asks for. The client moves no message to the broker's dead-letter queue. The broker

@@ -125,18 +125,8 @@ class NatsConnection(BrokerConnection):
                 raise ForbiddenError(self._forbidden[-1]) from error
             raise
 
-    async def close(self) -> None:
-        """End the connection."""
-
-        def close(future: "Future[Any]") -> None:
-            self.forget(future)
-            self._spawn(self.native.close()).add_done_callback(lambda _: fulfil(future, None))
-
-        if not self.over:
-            try:
-                await self.ask("closing the connection", close)
-            except ProviderUnavailableError as error:
-                _log.debug("%s", error)
+    def _hang_up(self, future: "Future[Any]") -> None:
+        self._spawn(self.native.close()).add_done_callback(lambda _: fulfil(future, None))
 
     def _call(self, work: Callable[[], object]) -> None:
         cast("asyncio.AbstractEventLoop", self._loop).call_soon_threadsafe(work)

@@ -47,19 +47,9 @@ class RabbitConnection(BrokerConnection):
         await self.ask("opening a channel", lambda future: channel.open(self._native, future))
         return channel
 
-    async def close(self) -> None:
-        """End the connection."""
-
-        def close(future: "Future[Any]") -> None:
-            self.forget(future)
-            self._native.add_on_close_callback(partial(_closed, future))
-            self._native.close()
-
-        if not self.over:
-            try:
-                await self.ask("closing the connection", close)
-            except ProviderUnavailableError as error:
-                _log.debug("%s", error)
+    def _hang_up(self, future: "Future[Any]") -> None:
+        self._native.add_on_close_callback(partial(_closed, future))
+        self._native.close()
 
     def _call(self, work: Callable[[], object]) -> None:
         self._loop.add_callback_threadsafe(work)

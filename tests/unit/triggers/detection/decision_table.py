@@ -10,6 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import get_args
 
+from tests.unit.triggers.detection.markdown import decision_table
 from triggers.detection.aftermath import Ending
 from triggers.detection.table import (
     Answer,
@@ -26,7 +27,6 @@ from triggers.detection.table import (
     Word,
     decide,
 )
-from triggers.detection.wording import render
 
 DESIGN = (Path(__file__).parent / "decision_table.md").read_text(encoding="utf-8")
 
@@ -46,7 +46,7 @@ NEW / DUPLICATE / IN_DOUBT | as resolver | only NEW | acknowledge (park if In Do
 | no | acknowledge, park | yes |
 """
 
-TABLES = {"design": SENTENCES + DESIGN, "documentation": render()}
+TABLES = {"design": SENTENCES + DESIGN, "documentation": decision_table()}
 
 #: Lines that are tried before the others, in this order; of the others exactly one fits.
 FIRST_TRIED = (1, 0, 19, 22)

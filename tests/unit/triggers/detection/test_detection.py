@@ -30,7 +30,7 @@ from tests.unit.triggers.detection.decision_table import (
     lines_of,
     situations,
 )
-from triggers.detection import sentences
+from tests.unit.triggers.detection.markdown import decision_table, table_of_sentences
 from triggers.detection.aftermath import AFTERMATHS, Ending, afterwards
 from triggers.detection.causes import Cause
 from triggers.detection.sentences import explain, explain_aftermath, explain_run
@@ -49,7 +49,6 @@ from triggers.detection.table import (
     classify_count,
     decide,
 )
-from triggers.detection.wording import render
 
 pytestmark = pytest.mark.proof
 
@@ -340,10 +339,10 @@ def test_every_decision_and_aftermath_has_a_sentence_that_says_what_it_does() ->
 def test_the_documentation_shows_the_table_of_the_code() -> None:
     _, shown, _ = DOCUMENT.read_text(encoding="utf-8").split("<!-- table -->\n")
 
-    assert shown == render(), "put render() between the markers of docs/detection.md"
+    assert shown == decision_table(), "put decision_table() between the markers of docs/detection.md"
 
 
 def test_the_documentation_shows_the_sentences_of_the_code() -> None:
     _, shown, _ = DOCUMENT.read_text(encoding="utf-8").split("<!-- sentences -->\n")
 
-    assert shown == sentences.render(), "put sentences.render() between the markers of docs/detection.md"
+    assert shown == table_of_sentences(), "put table_of_sentences() between the markers of docs/detection.md"

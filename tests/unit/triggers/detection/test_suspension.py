@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from history.entry import EntryOutcome
+from tests.unit.triggers.detection.markdown import table_of_suspensions
 from triggers.detection.aftermath import Ending, afterwards, suspension_after
-from triggers.detection.suspension import TERMS, MessageFate, Reach, Suspension, Waker, render, terms_of
+from triggers.detection.suspension import TERMS, MessageFate, Reach, Suspension, Waker, terms_of
 from triggers.detection.table import FailurePolicy, Policy
 
 DOCUMENT = Path(__file__).parents[4] / "docs" / "how-to" / "suspend-and-resume.md"
@@ -103,4 +104,6 @@ def test_a_failed_entry_and_nothing_else_is_parked_or_rejected() -> None:
 def test_the_documentation_shows_the_table_of_the_code() -> None:
     _, shown, _ = DOCUMENT.read_text(encoding="utf-8").split("<!-- suspensions -->\n")
 
-    assert shown == render(), "put render() between the markers of docs/how-to/suspend-and-resume.md"
+    assert shown == table_of_suspensions(), (
+        "put table_of_suspensions() between the markers of docs/how-to/suspend-and-resume.md"
+    )

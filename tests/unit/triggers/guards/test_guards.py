@@ -12,6 +12,8 @@ from history import MemoryHistory, ParkedKind
 from history.bridge import drive
 from triggers import ConfigurationError, Delivery, Retry, Status, TransientError, UnawaitedError
 from triggers.guards import Guard, Turn, protect, running
+from triggers.guards.host import GivenUpError
+from triggers.service.outcome import Outcome
 
 
 class HangingHistory(MemoryHistory):
@@ -258,3 +260,10 @@ def test_a_run_knows_its_delivery(guard: Guard) -> None:
 
     assert (seen[0].uuid, seen[0].trigger_name, seen[0].delivery_count) == ("order-1", "charge", 3)
     assert seen[0].fence is not None
+
+
+def test_a_task_that_is_given_up_names_the_error_behind_it() -> None:
+    failure = LookupError("no such order")
+    outcome = Outcome(None, executed=False, acknowledge=True, reason="it failed", row=18, error=failure)
+
+    assert GivenUpError.of("charge", outcome).__cause__ is failure

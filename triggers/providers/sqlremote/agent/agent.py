@@ -42,7 +42,6 @@ class Agent:
     sends: bool = True
     outgoing: OutgoingHalf = field(init=False)
     incoming: IncomingHalf = field(init=False)
-    polls: int = 0
     _polling: bool = False
     _due: datetime | None = None
     _looked: datetime | None = None
@@ -144,7 +143,6 @@ class Agent:
         await self.outgoing.tick()
         more = await self.outgoing.send() if self.sends and self.end.stopped is None else False
         self._polling = False
-        self.polls += 1
         now = self.end.clock()
         self._due = now if more else next_poll(now, self.end.receiving)
         if self._pruned is None or now - self._pruned >= PRUNE:

@@ -15,7 +15,6 @@ from triggers.providers.brokers.trust import (
     Happening,
     Trust,
     TrustProfile,
-    render,
     weighed,
 )
 
@@ -26,7 +25,19 @@ def test_the_table_in_the_documentation_is_rendered_from_the_profiles() -> None:
     _, _, rest = DOCUMENT.read_text(encoding="utf-8").partition("<!-- profiles: begin -->\n")
     shown, _, _ = rest.partition("<!-- profiles: end -->")
 
-    assert shown == render(), "put triggers.providers.brokers.trust.render() between the markers"
+    assert shown == table_of_profiles(), "put table_of_profiles() between the markers"
+
+
+def table_of_profiles() -> str:
+    head = ["broker", "wire", "queue", *Happening, "the count is", "a count of 1"]
+    lines = [head, ["---"] * len(head), *map(cells_of, PROFILES)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
+
+
+def cells_of(profile: TrustProfile) -> list[str]:
+    first = "is a first delivery" if profile.first_is_first else "becomes -1" if profile.keeps_count else "-"
+    effects = [str(profile.effects[happening]) for happening in Happening]
+    return [profile.broker, profile.wire, profile.queue, *effects, str(profile.trust), first]
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda one: f"{one.broker} {one.wire} {one.queue}")

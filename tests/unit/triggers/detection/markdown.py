@@ -1,13 +1,23 @@
-"""The decision table as Markdown tables: the part of ``docs/detection.md`` between the markers.
+"""The tables of the documentation as Markdown, made from the tables of the code.
 
-:mod:`triggers.detection.sentences` has the sentences of the rows for people.
+Each is the part of a page between two markers: of ``docs/detection.md`` and
+``docs/how-to/suspend-and-resume.md``.
 """
 
 from collections.abc import Iterable
 from enum import Enum
 
-from triggers.detection.aftermath import AFTERMATHS, Aftermath, Ending
-from triggers.detection.table import ROWS, Answer, Count, Found, HistoryUse, TableRow, Word
+from triggers.detection.aftermath import (
+    AFTERMATHS,
+    LEFT_TO_ITS_HOST,
+    LEFT_TO_ITS_OWNER,
+    STOPPED_BETWEEN_TRIES,
+    Aftermath,
+    Ending,
+)
+from triggers.detection.sentences import explain_aftermath, explain_verdict
+from triggers.detection.suspension import TERMS, Terms
+from triggers.detection.table import ROWS, Answer, Count, Decision, Found, HistoryUse, TableRow, Word
 
 _ORDER: list[Enum] = [value for enum in (Count, HistoryUse, Found, Word, Ending) for value in enum]
 _DIED = "| any | process dies | STARTED | none | IN_DOUBT (row 10), or row 12 then 10 with a lease |"
@@ -41,8 +51,8 @@ def _setting(name: str, value: object) -> str:
     return f'{name}="{value}"' if isinstance(value, str) else f"{name}={value}"
 
 
-def render() -> str:
-    """Render both tables as Markdown, for ``docs/detection.md``."""
+def decision_table() -> str:
+    """Render the decision table and the table of what follows a run, for ``docs/detection.md``."""
     head = (
         "| # | delivery count | history | entry found | resolver | status | service runs | answer | event |"
     )
@@ -106,3 +116,71 @@ def _entry(aftermath: Aftermath) -> str:
 
 def _line(*cells: str) -> str:
     return "| " + " | ".join(cells) + " |"
+
+
+def table_of_sentences() -> str:
+    """Render the sentences of all rows, and of all ends, for ``docs/detection.md``."""
+    lines = ["| row | verdict and reason | what happens |", "| --- | --- | --- |"]
+    lines += [f"| {row.number} | {_said_of(row)} |" for row in sorted(ROWS, key=lambda row: row.number)]
+    lines += ["", "| the service ended | what doubtless says |", "| --- | --- |"]
+    for aftermath in (*AFTERMATHS, STOPPED_BETWEEN_TRIES, LEFT_TO_ITS_HOST, LEFT_TO_ITS_OWNER):
+        trigger = {True: "transacted, ", False: "plain, ", None: ""}[aftermath.transacted]
+        history = "no history, " if aftermath.history is False else ""
+        ended = " or ".join(sorted(str(ending.value) for ending in aftermath.endings))
+        suspends = ', `on_retry_failure="suspend"`' if aftermath.on_retry_failure == "suspend" else ""
+        lines.append(f"| {trigger}{history}{ended}{suspends} | {explain_aftermath(aftermath)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _said_of(row: TableRow) -> str:
+    """Return the cells of a row: its verdict and reason, and what happens with the default settings."""
+    decision = Decision(
+        row=row.number,
+        index=ROWS.index(row),
+        status=row.status,
+        runs=row.runs,
+        answer=row.answer,
+        park=row.park,
+        suspension=row.suspension,
+        rejected=row.rejected,
+        ask=row.as_resolver,
+    )
+    verdict, _, fate = explain_verdict(decision).partition("; ")
+    if row.as_resolver:
+        fate = "the resolver says NEW: its service runs; DUPLICATE: not run again; IN_DOUBT: parked"
+    return f"{verdict} | {fate}"
+
+
+def table_of_suspensions() -> str:
+    """Render the table of suspensions, for ``docs/how-to/suspend-and-resume.md``."""
+    head = (
+        "| kind | suspended by | trigger | receives again when | the message is | deliveries that it uses up "
+        "| suspended consumers | later messages | later messages with `ordered=True` |"
+    )
+    lines = [head, "|" + " --- |" * 9]
+    for terms in TERMS:
+        cells = (
+            terms.kind.value,
+            terms.cause,
+            _trigger(terms),
+            " and ".join(terms.wakers),
+            terms.fate.value,
+            str(terms.deliveries),
+            terms.reach.value,
+            _behind(terms, ordered=False),
+            _behind(terms, ordered=True),
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _trigger(terms: Terms) -> str:
+    if terms.monitor is not None:
+        return "with a `monitor`" if terms.monitor else "without a `monitor`"
+    if terms.transacted is not None:
+        return "transacted" if terms.transacted else "plain"
+    return "any"
+
+
+def _behind(terms: Terms, *, ordered: bool) -> str:
+    return "run in other consumers" if terms.overtakes(ordered=ordered) else "wait"
