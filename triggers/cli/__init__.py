@@ -29,7 +29,7 @@ app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,  # the tables of "rich" cut URLs and names of variables off in 80 columns
     help="Exactly-once triggers: run a function once for each message.\n\n"
     "Exit codes: 0 done; 1 done, but not as hoped (nothing found, a check failed); 2 wrong usage or "
     "configuration; 3 a server is unavailable; 128 and more, ended by a signal.",
@@ -90,7 +90,8 @@ def _report(error: Exception, state: CliState) -> int:
             state.complain(str(error))
             return 2
         case UnavailableError():
-            state.complain(f"{error}: {first_line(error.__cause__ or TimeoutError('no answer'))}")
+            cause = first_line(error.__cause__ or TimeoutError("no answer")).rstrip(".")
+            state.complain(f"{error}: {cause}; start the server, or correct its URL")
             return 3
         case DoubtlessError():
             state.complain(str(error))
@@ -106,7 +107,9 @@ def _report_others(error: Exception, state: CliState) -> int:
     format_message = getattr(error, "format_message", None)
     if format_message is not None:  # typer's own error, for wrong usage
         context, problem = getattr(error, "ctx", None), str(format_message()).rstrip(".")
-        if problem:  # empty without any arguments: then the help was printed
+        if type(error).__name__ == "NoArgsIsHelpError":  # its module differs from one Typer to the next
+            typer.echo(problem)
+        elif problem:
             state.complain(f"{problem}; see {context.command_path if context else 'doubtless'} --help")
         return int(getattr(error, "exit_code", 2))
     hint = "" if state.verbose else "; --verbose shows where"

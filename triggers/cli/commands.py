@@ -35,10 +35,6 @@ class LazyGroup(TyperGroup):
         commands: Any = _Loading(self.lazy_commands)
         self.commands = commands
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the options; the help shows no value for flags."""
-        return _without_types_of_flags(super().get_params(ctx))
-
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names in the order of the table."""
         del ctx
@@ -49,7 +45,8 @@ class LazyGroup(TyperGroup):
         del ctx
         if cmd_name not in self.lazy_commands:
             return None
-        return TyperCommand(name=cmd_name, help=self.lazy_commands[cmd_name].summary)
+        summary = self.lazy_commands[cmd_name].summary
+        return TyperCommand(name=cmd_name, help=summary, short_help=summary)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that is called, loaded."""
@@ -77,37 +74,22 @@ class _Loading(Mapping[str, Any]):
 def _load(name: str, target: str) -> Any:
     module, _, attribute = target.partition(":")
     loaded = getattr(import_module(module), attribute)
-    app = typer.Typer(rich_markup_mode="rich")
+    app = typer.Typer(rich_markup_mode=None)
     if isinstance(loaded, typer.Typer):
         app.add_typer(loaded, name=name)
     else:
         app.command(name)(loaded)
     command = typer.main.get_group(app).commands[name]
-    _show_flags_plainly(command)
+    for below in getattr(command, "commands", {}).values():
+        _summarize(below)
     return command
 
 
-def _show_flags_plainly(command: Any) -> None:
-    """Make the help of a command, and of its subcommands, show ``--yes`` instead of ``--yes <bool>``."""
-    get_params = command.get_params
-
-    def plainly(ctx: Any) -> list[Any]:
-        return _without_types_of_flags(get_params(ctx))
-
-    command.get_params = plainly
+def _summarize(command: Any) -> None:
+    """Have the help of a group show the whole first paragraph of a command's help, and not its beginning."""
+    command.short_help = " ".join((command.help or "").partition("\n\n")[0].split())
     for below in getattr(command, "commands", {}).values():
-        _show_flags_plainly(below)
-
-
-def _without_types_of_flags(params: list[Any]) -> list[Any]:
-    for param in params:
-        if getattr(param, "is_flag", False):
-            param.display_type_rich = _no_type  # a newer Typer shows "<bool>", as if a value were required
-    return params
-
-
-def _no_type(ctx: Any) -> None:
-    del ctx
+        _summarize(below)
 
 
 COMMANDS: Final[Mapping[str, LazyCommand]] = {

@@ -176,9 +176,9 @@ def _tell(state: CliState, report: _Report) -> None:
         lines = "; ".join(f"line {line.number}: {line.problem}" for line in report.named)
         count = report.sent_as_they_are
         reason = (
-            "is no message and was sent as it is"
+            "is not a message and was sent unchanged, as bytes"
             if count == 1
-            else "are no messages and were sent as they are"
+            else "are not messages and were sent unchanged, as bytes"
         )
         state.note(f"{count} of them {reason}: {lines}{more}")
 

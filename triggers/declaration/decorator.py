@@ -152,7 +152,7 @@ def trigger(
 
     def decorate(service: Callable[P, R]) -> Trigger[P, R]:
         with pointing():
-            check_callable("@trigger", service, "decorate a function")
+            check_callable("@trigger", service, "decorate a function or a static method")
             settings = Settings.of(destinations, {**TRIGGER_DEFAULTS, **options}, service)
             made = Trigger(
                 service, settings, history=history, resolver=resolver, local_names=caller, said=options

@@ -1,6 +1,7 @@
 """The parked messages of a command: by ids, or all that match the filters."""
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -107,17 +108,30 @@ def get(lot: Parking, parked_id: str) -> Parked:
     """Return one message by the beginning of its id.
 
     Raises:
-        ConfigurationError: several ids begin like this.
+        ConfigurationError: several ids begin like this, or it is the uuid of a parked message.
         NotParkedError: none does.
     """
     parked = drive(lot.get(parked_id)) if parked_id else None
     if parked is not None:
         return parked
-    matching = sorted({label.id for label in walk(lot, Selection()) if label.id.startswith(parked_id)})
-    if not matching:
+    matching, of_uuid = set[str](), set[str]()
+    for label in walk(lot, Selection()):
+        if label.id.startswith(parked_id):
+            matching.add(label.id)
+        elif label.uuid == parked_id:
+            of_uuid.add(label.id)
+    if matching:
+        problem, remedy = f"{parked_id!r} is not unique: {_some(matching)}", "give more of it"
+    elif of_uuid:
+        problem, remedy = f"{parked_id!r} is a uuid, not the id of a parked message", f"give {_some(of_uuid)}"
+    else:
         raise NotParkedError(parked_id)
-    some = ", ".join(matching[:NAMED]) + (", ..." if len(matching) > NAMED else "")
-    raise ConfigurationError("PARKED_ID", f"{parked_id!r} is not unique: {some}", "give more of it")
+    raise ConfigurationError("PARKED_ID", problem, remedy)
+
+
+def _some(ids: AbstractSet[str]) -> str:
+    """Return the first ids as text."""
+    return ", ".join(sorted(ids)[:NAMED]) + (", ..." if len(ids) > NAMED else "")
 
 
 def nothing_like(lot: Parking, selection: Selection, *, local: bool) -> str:
@@ -161,4 +175,4 @@ def without_message(parked: Parked, setting: str, problem: str) -> Configuration
     """Return the error for a parked copy without a message to run."""
     if (locked := why_locked(parked)) is not None:
         return ConfigurationError(setting, f"{parked.id} cannot be read", locked)
-    return ConfigurationError(setting, problem, "send it mended, or discard it")
+    return ConfigurationError(setting, problem, "send it corrected, or discard it")

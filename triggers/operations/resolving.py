@@ -30,7 +30,7 @@ def answer_now(trigger: AnyTrigger | None, parked: Parked) -> ResolverAnswer:
     """
     asked = _resolver_of(trigger, parked)
     if parked.message is None:
-        raise without_message(parked, parked.id, "it was no message")
+        raise without_message(parked, parked.id, "it was not a message")
     message, redact = parked.message.copied(), None if trigger is None else trigger.settings.redaction
     asking = asked.ask(parked.uuid or "", parked.trigger_name, message, parked.evidence)
     try:

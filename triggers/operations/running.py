@@ -49,7 +49,9 @@ def trigger_of(label: ParkedLabel, triggers: Sequence[AnyTrigger]) -> AnyTrigger
         ConfigurationError: none of these can, or the copy holds no message.
     """
     if label.kind is ParkedKind.UNREADABLE:
-        raise ConfigurationError("PARKED_ID", f"{label.id} was no message", "send it mended, or discard it")
+        raise ConfigurationError(
+            "PARKED_ID", f"{label.id} was not a message", "send it corrected, or discard it"
+        )
     for trigger in triggers:
         if trigger.name == label.trigger_name:
             return trigger
@@ -239,7 +241,7 @@ async def run_parked(trigger: Trigger[..., Any], parked: Parked, lot: Parking) -
             can run.
     """
     if parked.message is None:
-        raise without_message(parked, "PARKED_ID", f"{parked.id} was no message")
+        raise without_message(parked, "PARKED_ID", f"{parked.id} was not a message")
     pipeline = trigger.async_pipeline() if trigger.is_async else trigger.pipeline()
     message = parked.message.model_copy(update={"delivery_count": UNDEFINED_COUNT, "expiration": None})
     outcome = await pipeline.judged(partial(_deciding, parked.evidence)).handle(message)

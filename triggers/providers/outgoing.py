@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from itertools import count
 from typing import Any, TypedDict, Unpack, cast
 from uuid import NAMESPACE_URL, uuid4, uuid5
@@ -176,6 +177,10 @@ def _wrong(error: ValidationError) -> ConfigurationError:
     # Values stay out of the text: they may be personal.
     problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
     field = ".".join(map(str, problem["loc"])) or "uuid"
+    if problem["type"] == "extra_forbidden":
+        near = get_close_matches(field, SendOptions.__annotations__, n=1)
+        remedy = f"use {near[0]}" if near else "put your own values into properties={...}"
+        return ConfigurationError(field, "is not an option of a message", remedy)
     return ConfigurationError(field, problem["msg"], "correct what is to be sent")
 
 

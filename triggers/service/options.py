@@ -145,6 +145,8 @@ def showing_options(options: type, defaults: Mapping[str, Any]) -> Callable[[F],
 
 #: Options that belong to the consumer of a trigger, and where to set them.
 _OF_CONSUMERS = {
+    "provider": "give its URL to the consumer: Consumer([...], URL), doubtless run --provider, or "
+    "DOUBTLESS_PROVIDER",
     "metrics": "give it to the consumer, whose triggers all are in its metrics: "
     "Consumer([...], metrics='127.0.0.1:9464'), or doubtless run --metrics",
 }
@@ -159,7 +161,7 @@ def check_names(called: str, chosen: Iterable[str], offered: Iterable[str]) -> N
     names = list(offered)
     for name in chosen:
         if name not in names:
-            if name in _OF_CONSUMERS:
+            if called == "@trigger" and name in _OF_CONSUMERS:
                 raise ConfigurationError(name, f"{called} has no such option", _OF_CONSUMERS[name])
             near = get_close_matches(name, names, n=3)
             meant = " or ".join(near) if near else f"one of {', '.join(sorted(names))}"

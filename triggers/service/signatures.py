@@ -107,8 +107,9 @@ def _check_function(name: str, qualified: str, parameters: Sequence[inspect.Para
     if in_class and parameters and parameters[0].name in {"self", "cls"}:
         raise ConfigurationError(
             name,
-            f"it is a method, and there is no object to be its {parameters[0].name!r}",
-            "make it a static method, or decorate that of an object: trigger(...)(shop.book)",
+            f"it is a method, and @trigger has no object to give it as {parameters[0].name!r}",
+            "make it a function or a static method, or decorate the method of an object, "
+            'outside of the class: book = trigger("orders")(Shop().book)',
         )
 
 

@@ -130,7 +130,7 @@ class WebhookSink:
         if httpx.codes.is_server_error(status) or status == TOO_MANY_REQUESTS:
             asked = _seconds(response.headers.get("Retry-After"))
             raise WebhookUnavailableError(self._name, f"HTTP {status}", retry_after=asked)
-        raise ConfigurationError(self._name, f"answered HTTP {status}", "mend its URL or headers")
+        raise ConfigurationError(self._name, f"answered HTTP {status}", "correct its URL or headers")
 
     def _may_pass(self, error: BaseException) -> bool:
         if not isinstance(error, WebhookUnavailableError):

@@ -13,7 +13,7 @@ import redis.asyncio
 from history.bridge import settled
 from history.circuit import Circuit
 from history.errors import ConfigurationError, HistoryUnavailableError
-from history.redis.connection.deployments import LateCluster
+from history.redis.connection.deployments import REDIS_PORT, LateCluster
 from history.redis.connection.durability import Durability
 from history.redis.connection.errors import (
     REDIS_ERRORS,
@@ -237,5 +237,6 @@ def _address_of(pool: Any) -> str:
         return f"the master of {service}"
     options: dict[str, Any] = {} if pool is None else pool.connection_kwargs
     return str(
-        options.get("path") or f"{options.get('host', 'an unknown address')}:{options.get('port', '')}"
+        options.get("path")
+        or f"{options.get('host', 'an unknown address')}:{options.get('port', REDIS_PORT)}"
     )

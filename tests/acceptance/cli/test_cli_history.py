@@ -183,7 +183,7 @@ def test_forget_makes_a_uuid_new_again(doubtless: InProcess, history: str, store
     [
         ("y\n", 0, "u2 is COMPLETED ok, started at about "),
         ("n\n", 1, "error: aborted"),
-        ("", 2, "error: --yes: there is nobody to ask"),
+        ("", 2, "error: --yes: is missing, and nobody can answer the question"),
     ],
 )
 def test_forget_asks_first(

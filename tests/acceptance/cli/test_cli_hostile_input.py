@@ -174,7 +174,7 @@ def test_a_message_file_of_any_depth_is_sent_or_parked(doubtless: InProcess) -> 
     answer = doubtless("send", "orders", "nested.jsonl", "--provider", "sqlite:///messages.db")
 
     assert answer.code == 0
-    assert "3 of them are no messages and were sent as they are" in answer.err
+    assert "3 of them are not messages and were sent unchanged, as bytes" in answer.err
 
 
 def test_who_closes_the_pipe_is_told_of_no_error(doubtless: InProcess) -> None:

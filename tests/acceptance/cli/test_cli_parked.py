@@ -124,12 +124,21 @@ def test_show_prints_the_fields_of_an_unreadable_delivery(
     ("words", "code", "told"),
     [
         (["show", "u9"], 1, "PARKED_ID: u9 is not parked; see: doubtless parked list"),
+        (
+            ["discard", "n-7", "--yes"],
+            2,
+            "PARKED_ID: 'n-7' is a uuid, not the id of a parked message; give p7",
+        ),
         (["show", "u"], 2, "PARKED_ID: 'u' is not unique: u1u1, u2u2; give more of it"),
         (["discard", "", "--yes"], 2, "PARKED_ID: is empty; give a value"),
         (["run", "shop", "u9", "--yes"], 1, "PARKED_ID: u9 is not parked"),
-        (["run", "shop", "u2", "--yes"], 2, "PARKED_ID: u2u2 was no message; send it mended, or discard it"),
+        (
+            ["run", "shop", "u2", "--yes"],
+            2,
+            "PARKED_ID: u2u2 was not a message; send it corrected, or discard it",
+        ),
         (["run", "triggers.demo.booking", "u1", "--yes"], 2, "MODULE: it has no trigger 'book'"),
-        (["run", "shop", "u1"], 2, "--yes: there is nobody to ask"),
+        (["run", "shop", "u1"], 2, "--yes: is missing, and nobody can answer the question"),
         (["discard", "u1", "u9", "--yes"], 1, "PARKED_ID: u9 is not parked"),
     ],
 )
@@ -137,12 +146,13 @@ def test_what_cannot_be_done_is_told_and_changes_nothing(
     doubtless: InProcess, redis_url: str, store: HistoryStore, words: list[str], code: int, told: str
 ) -> None:
     park(store, aside("u1", "N-1"), aside("u2", 1, kind=ParkedKind.UNREADABLE, message=None, raw={"a": "b"}))
+    park(store, aside("n-7", "N-7", id="p7"))
 
     answer = doubtless("parked", *words, "--history", redis_url)
 
     assert answer.code == code
     assert told in answer.err
-    assert sorted(ids_in(store)) == ["u1u1", "u2u2"]
+    assert sorted(ids_in(store)) == ["p7", "u1u1", "u2u2"]
     assert done(doubtless) == []
 
 
@@ -214,7 +224,7 @@ def test_run_of_all_that_a_host_held_leaves_what_the_module_cannot_run(
         assert "book: 1 unreadable (u4)" in said
     assert answer.code == 1
     assert "u3: still parked: it has no trigger 'invoice'; name the module that has it" in answer.out
-    assert "u4: still parked: u4u4 was no message" in answer.out
+    assert "u4: still parked: u4u4 was not a message" in answer.out
     assert sorted(done(doubtless)) == ["N-1", "P-2"]
     assert sorted(ids_in(store)) == ["u3u3", "u4u4", "u5u5"]
 

@@ -183,7 +183,7 @@ def test_filters_choose(
             ["done", "-t", "book", "--older", "soon"],
             "--older: 'soon' is not a time; write 500ms, 30s, 15m, 2h or 7d",
         ),
-        (["done", "-t", "book"], "--yes: there is nobody to ask"),
+        (["done", "-t", "book"], "--yes: is missing, and nobody can answer the question"),
     ],
 )
 def test_what_is_not_clear_changes_nothing(

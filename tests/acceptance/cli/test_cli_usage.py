@@ -49,7 +49,7 @@ def test_without_a_command_the_help_is_shown_and_the_exit_code_is_2(doubtless: I
 
     assert (answer.code, answer.err) == (2, "")
     for command in ("demo", "run", "send", "why", "history", "parked"):
-        assert f"\u2502 {command} " in answer.out
+        assert f"\n  {command} " in answer.out
 
 
 def test_every_command_lists_the_options_that_all_share(doubtless: InProcess) -> None:
@@ -58,6 +58,16 @@ def test_every_command_lists_the_options_that_all_share(doubtless: InProcess) ->
     assert answer.code == 0
     for option in ("--history", "--local", "--yes", "--json", "--verbose"):
         assert option in answer.out
+
+
+def test_a_narrow_help_shows_urls_variables_and_summaries_whole(doubtless: InProcess) -> None:
+    of_run, of_all = doubtless("run", "--help", COLUMNS="80"), doubtless("--help", COLUMNS="80")
+
+    for whole in ("redis+sentinel://a,b,c/service/0", "DOUBTLESS_PROVIDER", "--no-log-verdicts"):
+        assert whole in of_run.out
+    assert "and what happens at its next delivery." in " ".join(of_all.out.split())
+    assert "..." not in of_all.out.partition("Commands:")[2]
+    assert "\u2026" not in of_run.out + of_all.out
 
 
 @pytest.mark.parametrize("words", [[], ["run"], ["parked", "run"], ["sqljms", "queues"]], ids=str)
@@ -95,7 +105,7 @@ def test_a_flag_takes_no_value_in_the_help(doubtless: InProcess, words: list[str
             ["run", "shop", "--provider", "redis://x", "--history", "redsi://x"],
             "--history: unknown URL scheme 'redsi'",
         ),
-        (["run", "shop.py", "--provider", "redis://x"], "MODULE: 'shop.py' is no dotted path"),
+        (["run", "shop.py", "--provider", "redis://x"], "MODULE: 'shop.py' is not a dotted path"),
         (["run", "shop", "-t", "b", "--provider", "redis://x"], "--trigger: 'b' is not in shop; known: "),
     ],
 )
@@ -116,7 +126,7 @@ def test_a_server_that_is_not_there_is_exit_code_3(doubtless: InProcess, words: 
 
     assert answer.code == 3
     assert "unavailable" in answer.error
-    assert "refused" in answer.error
+    assert "refused; start the server, or correct its URL" in answer.error
     assert "secret" not in answer.error
 
 
@@ -127,7 +137,7 @@ def test_a_module_that_fails_is_told_with_its_own_error_and_the_place(doubtless:
 
     place = f"{doubtless.folder / 'mine.py'}, line 3"
     assert answer.code == 2
-    assert f"importing mine raised RuntimeError: boom [red]x[/red] ({place}); mend it" in answer.error
+    assert f"importing mine raised RuntimeError: boom [red]x[/red] ({place}); fix it" in answer.error
 
 
 def test_verbose_shows_the_traceback_as_well(doubtless: InProcess) -> None:

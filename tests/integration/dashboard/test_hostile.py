@@ -104,7 +104,7 @@ def test_what_was_no_message_is_shown_as_it_came(site: Site, operator: Browser) 
     html = operator.page(f"/message?trigger=book&id={parked.id}")
 
     assert_harmless(html)
-    assert "it was no message" in text_of(html)
+    assert "it was not a message" in text_of(html)
 
 
 @pytest.mark.parametrize("name", [SCRIPT, QUOTED, "../../etc", "a b&c=d#e%00?"])

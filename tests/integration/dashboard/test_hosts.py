@@ -145,7 +145,7 @@ def test_what_cannot_be_run_here_stays_parked_and_the_preview_says_so(shop: Site
 
     assert "Run 1 message?" in text
     assert "they stay parked: the dashboard was started without the module of invoice" in text
-    assert "they stay parked: it was no message" in text
+    assert "they stay parked: it was not a message" in text
     assert refused.status_code == 400
     assert (job.triggers, job.closed, shop.done) == (["book"], 1, ["book order-1"])
     assert sorted(shop.ids()) == sorted(one.id for one in left)

@@ -111,7 +111,7 @@ class TestTryingAgain:
         server.status = status
         server.headers = {"Location": f"{server.url}/elsewhere"}
 
-        with pytest.raises(ConfigurationError, match=f"answered HTTP {status}; mend its URL or headers"):
+        with pytest.raises(ConfigurationError, match=f"answered HTTP {status}; correct its URL or headers"):
             post(server)
 
         assert len(server.posted) == 1

@@ -20,13 +20,13 @@ _DATABASE = "orders.sqlite3"
 
 #: The commands to type next, and why.
 _NEXT = (
-    ("doubtless send orders orders.jsonl", "two orders, a copy, and a line that is not an order"),
-    ("doubtless run orders --until-idle 1", "books the two"),
-    ("doubtless why order-1", "what is known of a message"),
-    ("doubtless parked list", "the line that is not an order"),
-    ("doubtless guarantees orders", "what is promised"),
-    ("doubtless config show orders", "what is configured, and where"),
-    ("python -m pytest", "the tests; pip install pytest"),
+    ("doubtless send orders orders.jsonl", "sends two orders, a copy, and a line that is not an order"),
+    ("doubtless run orders --until-idle 1", "books the two orders once, and parks the line"),
+    ("doubtless why order-1", "explains what happened to a message"),
+    ("doubtless parked list", "shows the parked line"),
+    ("doubtless guarantees orders", "shows what doubtless promises"),
+    ("doubtless config show orders", "shows the settings, and where each was set"),
+    ("python -m pytest", "runs the tests; first: pip install pytest"),
 )
 
 

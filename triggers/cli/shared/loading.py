@@ -4,7 +4,7 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
@@ -31,7 +31,7 @@ def collect(
     tasks: bool = False,
     complete: bool = True,
 ) -> "list[AnyTrigger]":
-    """Import a module, also from the current folder, and return the triggers it holds.
+    """Import a module, also from the current folder, and return the triggers of its names and its classes.
 
     Triggers have their configured settings. Unless it is ``complete``, the configuration may also contain
     triggers of other modules. Guards have only the settings of their code: their frameworks read no
@@ -43,10 +43,11 @@ def collect(
 
     Raises:
         ConfigurationError: the module cannot be imported, or has no such trigger, or the configuration is
-            invalid. The module's own exception is the ``__cause__``.
+            invalid. The module's own exception is the ``__cause__``, but a wrong option of a trigger is
+            raised as it is.
     """
     before = {id(application) for application in APPLICATIONS}
-    values: list[object] = list(vars(_imported(module)).values())
+    values = list(_values_of(_imported(module)))
     triggers = _each_once(value for value in values if isinstance(value, Trigger))  # pyright: ignore[reportUnknownArgumentType]
     triggers = _configured(triggers, configuration, complete=complete)
     if guards:
@@ -102,9 +103,18 @@ def _each_once(values: Iterable[object]) -> "list[AnyTrigger]":
     return list(dict.fromkeys(cast("Iterable[AnyTrigger]", values)))
 
 
+def _values_of(module: ModuleType) -> Iterator[object]:
+    """Yield what a module's names hold, and what the static methods of its classes hold."""
+    for value in vars(module).values():
+        yield value
+        if isinstance(value, type):
+            for attribute in vars(value).values():
+                yield attribute.__func__ if isinstance(attribute, staticmethod) else attribute
+
+
 def _imported(module: str) -> ModuleType:
     if module.endswith(".py") or not all(part.isidentifier() for part in module.split(".")):
-        raise ConfigurationError("MODULE", f"{module!r} is no dotted path", _as_dotted(module))
+        raise ConfigurationError("MODULE", f"{module!r} is not a dotted path", _as_dotted(module))
     if os.getcwd() not in sys.path:  # noqa: PTH109  (sys.path holds text)
         sys.path.insert(0, os.getcwd())  # noqa: PTH109  (as above)
     here = Path.cwd()
@@ -120,6 +130,8 @@ def _imported(module: str) -> ModuleType:
             "MODULE", f"there is no module {error.name}", "start where it can be imported, or install it"
         ) from error
     except (Exception, SystemExit) as error:
+        if isinstance(error, ConfigurationError) and error.where is not None:
+            raise  # it names the option, the remedy and the line
         if isinstance(error, ImportError):
             _blame_namesakes(error, here)
         raise _failed_inside(module, error) from error
@@ -141,11 +153,10 @@ def _as_dotted(module: str) -> str:
 
 def _failed_inside(module: str, error: BaseException) -> ConfigurationError:
     where = traceback.extract_tb(error.__traceback__)[-1]
-    # A syntax error names its line itself, and so does a wrong setting of a trigger.
-    names_line = isinstance(error, SyntaxError) or getattr(error, "where", None) is not None
-    line = "" if names_line else f" ({where.filename}, line {where.lineno})"
+    # A syntax error names its line itself.
+    line = "" if isinstance(error, SyntaxError) else f" ({where.filename}, line {where.lineno})"
     text, name = first_line(error), type(error).__name__
     named = text if text == name else f"{name}: {text}"
     return ConfigurationError(
-        "MODULE", f"importing {module} raised {named}{line}", "mend it; --verbose shows the traceback"
+        "MODULE", f"importing {module} raised {named}{line}", "fix it; --verbose shows the traceback"
     )

@@ -176,6 +176,8 @@ def confirm(question: str, *, yes: bool) -> None:
     answer = sys.stdin.readline()
     if not answer:
         sys.stderr.write("\n")
-        raise ConfigurationError("--yes", "there is nobody to ask", "give it, once you have decided")
+        raise ConfigurationError(
+            "--yes", "is missing, and nobody can answer the question", "add it after you have decided"
+        )
     if answer.strip().lower() not in {"y", "yes"}:
         raise typer.Abort

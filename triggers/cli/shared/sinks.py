@@ -60,7 +60,7 @@ def opened_sink(url: str, provider: Provider) -> Sink:
     except ConfigurationError as error:
         raise ConfigurationError("--sink", error.problem, error.remedy) from error
     except ValueError as error:
-        raise ConfigurationError("--sink", str(error), "mend its URL") from error
+        raise ConfigurationError("--sink", str(error), "correct its URL") from error
 
 
 def _is_web(url: str) -> bool:

@@ -137,7 +137,7 @@ def decisions_about(visit: Visit, trigger: str, kind: ParkedKind) -> list[str]:
 def why_not_run(visit: Visit, trigger: str, kind: ParkedKind) -> str | None:
     """Return why messages of a trigger cannot be run from here; None if they can."""
     if kind is ParkedKind.UNREADABLE:
-        return "it was no message"
+        return "it was not a message"
     if trigger not in visit.operations.triggers:
         return f"the dashboard was started without the module of {trigger}"
     return None

@@ -31,6 +31,10 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("raise ValueError('first\\nsecond')", "ValueError: first ("),
         ("def (", "SyntaxError: invalid syntax (mine.py, line 1)"),
         ("raise SystemExit(5)", "SystemExit: 5"),
+        (
+            "from triggers import trigger\n@trigger('orders', histroy='memory://')\ndef book() -> None: ...",
+            "histroy: @trigger has no such option; use history (mine.py, line 2)",
+        ),
         ("x = 1", "MODULE: mine has no triggers; decorate a function with @trigger"),
     ],
 )
@@ -47,11 +51,11 @@ def test_a_module_that_fails_is_told_with_its_own_error(mine: Path, source: str,
     ("module", "told"),
     [
         ("no_such.module", "MODULE: there is no module no_such; start where it can be imported"),
-        ("shop/orders.py", "MODULE: 'shop/orders.py' is no dotted path; write it as shop.orders"),
-        ("shop.py", "MODULE: 'shop.py' is no dotted path; write it as shop"),
-        ("./shop.py", "MODULE: './shop.py' is no dotted path; write it as shop"),
-        (".shop", "MODULE: '.shop' is no dotted path; write it as package.module"),
-        ("", "MODULE: '' is no dotted path; write it as package.module"),
+        ("shop/orders.py", "MODULE: 'shop/orders.py' is not a dotted path; write it as shop.orders"),
+        ("shop.py", "MODULE: 'shop.py' is not a dotted path; write it as shop"),
+        ("./shop.py", "MODULE: './shop.py' is not a dotted path; write it as shop"),
+        (".shop", "MODULE: '.shop' is not a dotted path; write it as package.module"),
+        ("", "MODULE: '' is not a dotted path; write it as package.module"),
     ],
 )
 def test_a_module_that_cannot_be_found_is_told_with_the_remedy(module: str, told: str) -> None:
@@ -71,6 +75,22 @@ def test_each_trigger_of_a_module_is_collected_once_in_order(mine: Path) -> None
 
     assert [trigger.name for trigger in collect("mine")] == ["b", "a"]
     assert [trigger.name for trigger in collect("mine", ["a"])] == ["a"]
+
+
+def test_triggers_on_static_methods_are_collected(mine: Path) -> None:
+    mine.write_text(
+        "from triggers import trigger\n"
+        "class Shop:\n"
+        "    @staticmethod\n"
+        "    @trigger('orders', name='inside')\n"
+        "    def first(body: bytes) -> None: ...\n"
+        "    @trigger('orders', name='outside')\n"
+        "    @staticmethod\n"
+        "    def second(body: bytes) -> None: ...\n"
+        "again = Shop.first\n"
+    )
+
+    assert [trigger.name for trigger in collect("mine")] == ["inside", "outside"]
 
 
 @pytest.mark.parametrize(

@@ -326,13 +326,14 @@ def test_an_unknown_option_is_refused_with_the_nearest_that_there_are(wrong: str
     assert caught.value.where.startswith("tests/unit/triggers/declaration/test_options.py, line ")
 
 
-def test_an_option_of_the_consumer_is_refused_with_the_way_to_set_it() -> None:
-    options: dict[str, Any] = {"metrics": "127.0.0.1:9464"}
+@pytest.mark.parametrize("option", ["metrics", "provider"])
+def test_an_option_of_the_consumer_is_refused_with_the_way_to_set_it(option: str) -> None:
+    options: dict[str, Any] = {option: "127.0.0.1:9464"}
 
     with pytest.raises(ConfigurationError) as caught:
         trigger("orders", **options)
 
-    assert caught.value.setting == "metrics"
+    assert caught.value.setting == option
     assert "Consumer(" in caught.value.remedy
 
 

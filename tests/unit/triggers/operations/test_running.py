@@ -261,7 +261,7 @@ def test_an_unreadable_delivery_cannot_run() -> None:
     book = made(Effects())
     parked = Parked(id="1", trigger_name=book.name, kind=ParkedKind.UNREADABLE, reason="no body", raw={})
 
-    with pytest.raises(ConfigurationError, match="send it mended, or discard it"):
+    with pytest.raises(ConfigurationError, match="send it corrected, or discard it"):
         drive(run_parked(book, parked, store_of(book).parking))
 
 

@@ -135,6 +135,23 @@ def test_what_cannot_be_sent_is_refused_by_the_name_of_its_option(options: dict[
         compose("orders", "x", **options)
 
 
+@pytest.mark.parametrize(
+    ("option", "remedy"),
+    [
+        ("uid", "use uuid"),
+        ("prioritty", "use priority"),
+        ("customer", "put your own values into properties={...}"),
+    ],
+)
+def test_an_unknown_option_is_refused_with_the_remedy(option: str, remedy: str) -> None:
+    options: dict[str, Any] = {option: "x"}
+
+    with pytest.raises(ConfigurationError) as refused:
+        compose("orders", "x", **options)
+
+    assert (refused.value.setting, refused.value.remedy) == (option, remedy)
+
+
 def test_an_empty_destination_and_a_body_that_is_no_json_are_refused() -> None:
     nothing: Any = object()
 

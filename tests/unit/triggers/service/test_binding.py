@@ -349,7 +349,9 @@ class TestKindsOfServices:
         assert call(service, AS_JSON) == (ORDER,)
 
     def test_a_method_without_its_object_is_refused(self) -> None:
-        with pytest.raises(ConfigurationError, match="a method, and there is no object to be its"):
+        with pytest.raises(
+            ConfigurationError, match="it is a method, and @trigger has no object to give it as"
+        ):
             Binding(Booking.refund)
 
     def test_a_class_is_refused_for_calling_it_runs_nothing(self) -> None:
