@@ -188,24 +188,29 @@ class Gate:
             if outcome.suspension is Suspension.FATAL:
                 self.word = (Verb.HOLD, outcome.reason)
 
-    def note_all(self, outcomes: Sequence[Outcome]) -> None:
-        """Count the outcomes of one delivery; the usual ones together."""
-        usual: list[Outcome] = []
+    def note_all(self, outcomes: Sequence[Outcome]) -> int:
+        """Count the outcomes of one delivery, and return how many messages were new and have succeeded."""
+        number, seconds = 0, 0.0
         others: list[Outcome] = []
         for outcome in outcomes:
-            (usual if _is_usual(outcome) else others).append(outcome)
-        if usual:
-            self._note_usual(usual)
+            if _is_usual(outcome):
+                number += 1
+                seconds += outcome.seconds
+            else:
+                others.append(outcome)
+        if number:
+            self._note_usual(number, seconds)
         for outcome in others:
             self.note(outcome)
+        return number
 
-    def _note_usual(self, outcomes: Sequence[Outcome]) -> None:
-        number, totals = len(outcomes), self._statistics
+    def _note_usual(self, number: int, seconds: float) -> None:
+        totals = self._statistics
         with self._lock:
-            self.counts[outcomes[0].kind] += number
+            self.counts["ok"] += number
             totals["new"] += number
             totals["runs"] += number
-            totals["microseconds"] += round(sum([outcome.seconds for outcome in outcomes]) * 1_000_000)
+            totals["microseconds"] += round(seconds * 1_000_000)
             self._failing.note(None, runs=number)
 
     def note_unreadable(self) -> None:

@@ -209,9 +209,11 @@ class Worker:
 
     async def _deliver(self, receiver: Receiver, received: Sequence[Received]) -> None:
         outcomes = await self.pipeline.deliver(receiver, received, self._can)
-        self.gate.note_all(outcomes)
+        usual = self.gate.note_all(outcomes)
         if self.gate.word is not None and self.gate.herald is not None:
             await self.gate.herald()
+        if usual == len(received):  # none of them comes again, and none is unreadable
+            return
         for outcome in outcomes:
             if outcome.recover_after:
                 due = monotonic() + outcome.recover_after + LATE

@@ -154,9 +154,9 @@ class Judge:
     ) -> None:
         """Note what was found, and hold the leases of new claims, from ``asked_at`` (monotonic) on."""
         leases, policy, on = self.leases, self.settings.policy, HistoryUse.ON
-        for run, claim in zip(asked, claims, strict=True):
-            run.finding = Finding(on, claim.found, claim.fence, owner)
-            if claim.found is None and leases is not None:
+        for run, (found, fence) in zip(asked, claims, strict=True):
+            run.finding = Finding(on, found, fence, owner)
+            if found is None and leases is not None:
                 leases.hold(run, asked_at)
         if policy.forgotten == "in_doubt":
             oldest = datetime.now(UTC) - self.settings.history_time_to_live

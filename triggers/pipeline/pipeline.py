@@ -471,12 +471,14 @@ class MessagePipeline:
             transaction.resume()
         self._reach(Step.CLAIMED)
         together: list[Run] = []
+        takes_batches, is_observed = self.execution.takes_batches, self.observe is not None
         for run in runs:
             decision = await judge.judge(run)
-            self._reach(Step.DECIDED)
+            if is_observed:
+                self._reach(Step.DECIDED)
             if not decision.runs:
                 continue
-            if self.execution.takes_batches:
+            if takes_batches:
                 together.append(run)
                 continue
             await self.execution.run(run, transaction)

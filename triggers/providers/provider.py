@@ -47,7 +47,8 @@ class DestinationGoneError(ProviderUnavailableError):
     """A temporary destination has ended although its receiver did not close it; another one may be opened."""
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: each delivery makes one, and that would take four times as long.
+@dataclass(slots=True)
 class Arrival:
     """One delivery: a message that arrived, with the provider's handle to settle it."""
 

@@ -36,6 +36,8 @@ T = TypeVar("T")
 
 def spelled(headers: Mapping[str, T]) -> dict[str, T]:
     """Return headers with our spelling of known names: other publishers may write them in any case."""
+    if headers.keys() <= _OURS:
+        return dict(headers)
     renamed: dict[str, T] = {}
     for name, value in headers.items():
         if name in _OURS:

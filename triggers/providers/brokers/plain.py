@@ -26,7 +26,7 @@ _REMEMBERED = 20
 
 _read_text = lru_cache(maxsize=1024)(read_header)
 
-_set = object.__setattr__
+_new, _set = object.__new__, object.__setattr__
 
 _FIELDS = dict(HEADER_FIELDS)
 _TEXTS = frozenset({"uuid", "message_id", "correlation_id", "type", "destination", "reply_to", "group_id"})
@@ -90,7 +90,7 @@ def _made(body: object, fields: dict[str, Any], properties: dict[str, Any]) -> M
     else:
         return None
     fields["properties"] = Properties(properties) if properties else _EMPTY.properties
-    message = Message.__new__(Message)
+    message = _new(Message)
     # As pydantic copies a model, without what a message does not have: private and extra values.
     _set(message, "__dict__", _DEFAULTS | fields)
     _set(message, "__pydantic_fields_set__", set(fields))

@@ -348,11 +348,8 @@ class PushReceiver:
         """Tell the broker that these are processed."""
         if received:
             self._answer(self._mine(received), self._wire.accept)
-            await self._until_confirmed()
-
-    async def _until_confirmed(self) -> None:
-        if self._confirmed is not None:
-            await self._guarded(self._confirmed)
+            if self._confirmed is not None:
+                await self._guarded(self._confirmed)
 
     async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
         """Give these back, counted as failed; first make sure that they do not come straight back to us."""
@@ -371,7 +368,8 @@ class PushReceiver:
         copied = [delivery for delivery in received if delivery.handle in tokens]
         await self._guarded(lambda: self._wire.dead_letter(copied, reason))
         self._answer(tokens, self._wire.accept)
-        await self._until_confirmed()
+        if self._confirmed is not None:
+            await self._guarded(self._confirmed)
 
     def _answer(self, tokens: Sequence[PushToken], answer: Callable[[Sequence[PushToken]], None]) -> None:
         try:

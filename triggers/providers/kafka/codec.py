@@ -97,7 +97,7 @@ def decode(consumed: Consumed, limits: Limits = NO_LIMITS) -> Message:
         UndecodableError: it is not a message.
     """
     record = consumed.record
-    texts = spelled({name: _text(value) for name, value in record.headers})
+    texts = spelled(_texts_of(record.headers))
     content_type, typed = texts.pop(CONTENT_TYPE, None), texts.pop(TYPED, None)
     headers: dict[str, Any] = texts if record.key is None else _of_key(record.key) | texts
     if typed is not None:
@@ -126,6 +126,14 @@ def _own_of(consumed: Consumed, headers: Mapping[str, Any]) -> dict[str, Any]:
     if milliseconds is not None and "JMSTimestamp" not in headers and (sent := moment(milliseconds)):
         own["timestamp"] = sent
     return own
+
+
+def _texts_of(headers: Headers) -> dict[str, str | None]:
+    try:
+        # Nearly all headers are text. A function for each of them would take most of the time.
+        return {name: None if value is None else str(value, "utf-8") for name, value in headers}
+    except UnicodeDecodeError:
+        return {name: _text(value) for name, value in headers}
 
 
 def _text(value: bytes | None) -> str | None:

@@ -232,19 +232,20 @@ class Member(Membership):
             self._push()
 
     def _take_one(self, message: Any) -> None:
-        if message.error() is not None:
-            if message.error().code() == AT_END:
+        if (error := message.error()) is not None:
+            if error.code() == AT_END:
                 self._unheard.discard(message.partition())
             else:
-                self._on_error(message.error())
+                self._on_error(error)
             return
         self._unheard.clear()
         partition, offset = self._partitions.get(message.partition()), message.offset()
         if partition is None:
             return  # no longer ours
-        if partition.is_begun_anew_by(offset):
-            partition = self._begin_anew(partition, offset)
-        self._losses.look(self._consumer, partition, offset)
+        if offset != partition.next_offset:
+            if partition.is_begun_anew_by(offset):
+                partition = self._begin_anew(partition, offset)
+            self._losses.look(self._consumer, partition, offset)
         with self._lock:
             again = partition.take(offset)
             if again is None:

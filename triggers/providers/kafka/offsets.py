@@ -33,18 +33,19 @@ class Partition:
     """One partition of a topic, as long as it is assigned to this consumer.
 
     ``begun`` is the offset after the highest one that was ever handed out, as far as is known.
+    ``next_offset`` is the offset after the last one that came.
     """
 
     topic: str
     number: int
     begun: int = 0
+    next_offset: int = 0
     #: Whether it was taken away: then nobody settles what came from it.
     gone: bool = False
     #: The ranges that its row had settled, beyond the first offset, when it was assigned.
     done: Sequence[Range] = ()
     #: Settled offsets that no row has yet; None without rows.
     quiet: list[Range] | None = None
-    _next: int = 0
     _open: list[int] = field(default_factory=list[int])
     _settled: set[int] = field(default_factory=set[int])
     #: The last known commit in Kafka; the beginning at 0 need not be committed.
@@ -55,7 +56,7 @@ class Partition:
         """Continue from a committed ``offset``; a negative one means that no place is known."""
         self = cls(topic, number)
         if offset >= 0:
-            self._next = self.begun = offset
+            self.next_offset = self.begun = offset
             self._read(offset, text or "")
             self._committed = (offset, text or "")
         return self
@@ -64,7 +65,7 @@ class Partition:
     def new(cls, topic: str, number: int, offset: int) -> Self:
         """Begin here, which must be committed: a partition that is new to its group."""
         self = cls(topic, number, offset, _committed=(-1, ""))
-        self._next = offset
+        self.next_offset = offset
         return self
 
     @classmethod
@@ -72,7 +73,7 @@ class Partition:
         """Continue where a row says; ``begun`` is how far messages were handed out, as far as Kafka knows."""
         handed_out = max(begun, position.next_offset, *(last + 1 for _, last in position.beyond))
         self = cls(topic, number, handed_out, done=position.beyond, quiet=[])
-        self._next = position.next_offset
+        self.next_offset = position.next_offset
         return self
 
     def _read(self, offset: int, text: str) -> None:
@@ -87,7 +88,7 @@ class Partition:
     @property
     def position(self) -> Position:
         """What is settled: everything before the first unsettled message, and ranges beyond it."""
-        offset = self._open[0] if self._open else self._next
+        offset = self._open[0] if self._open else self.next_offset
         return Position(offset).settled([*((offset_, offset_) for offset_ in self._settled), *self.done])
 
     @property
@@ -102,14 +103,19 @@ class Partition:
 
     def take(self, offset: int) -> bool | None:
         """Note that a message came. Return whether it was handed out before; None if it is settled."""
-        if offset == self._next and offset >= self.begun and not self.done and offset not in self._settled:
+        if (
+            offset == self.next_offset
+            and offset >= self.begun
+            and not self.done
+            and offset not in self._settled
+        ):
             # The usual message: the next one, which nobody has had.
-            self._next = self.begun = offset + 1
+            self.next_offset = self.begun = offset + 1
             self._open.append(offset)
             return False
-        if self.quiet is not None and offset > self._next:
-            self.quiet.append((self._next, offset - 1))
-        self._next = max(self._next, offset + 1)
+        if self.quiet is not None and offset > self.next_offset:
+            self.quiet.append((self.next_offset, offset - 1))
+        self.next_offset = max(self.next_offset, offset + 1)
         if offset in self._settled or within(self.done, offset):
             return None
         again = offset < self.begun
@@ -121,14 +127,18 @@ class Partition:
 
     def skipped_by(self, offset: int) -> bool:
         """Whether there is a gap between the last message and this one, in a partition that has begun."""
-        return offset > self._next and (self._next, self._committed) != (0, (0, ""))
+        return offset > self.next_offset and (self.next_offset, self._committed) != (0, (0, ""))
 
     def is_begun_anew_by(self, offset: int) -> bool:
         """Whether a message cannot belong to the previous log, because that already went further."""
-        return offset < self._next
+        return offset < self.next_offset
 
     def settle(self, offset: int) -> None:
         """Note that a message is settled."""
+        if self._open and self._open[0] == offset:
+            # The usual message: nothing before it is open, so the position passes it.
+            del self._open[0]
+            return
         index = bisect_right(self._open, offset) - 1
         if index >= 0 and self._open[index] == offset:
             del self._open[index]
@@ -139,10 +149,10 @@ class Partition:
 
         The last commit may still be on its way, or may have been refused.
         """
-        offset = self._open[0] if self._open else self._next
+        offset = self._open[0] if self._open else self.next_offset
         self._settled = {settled for settled in self._settled if settled >= offset}
         commit = (offset, self._text(offset))
-        nothing_known = self._next == 0 and self._committed == (0, "")
+        nothing_known = self.next_offset == 0 and self._committed == (0, "")
         if nothing_known or (commit == self._committed and not surely):
             return None
         return commit
