@@ -90,14 +90,14 @@ MUTANTS = (
     ),
     Mutant(
         _ENTRY,
-        "        return entry, entry.outcome == outcome\n",
-        "        return entry, True\n",
+        "return entry, entry.outcome == outcome and not once",
+        "return entry, not once",
         f"{_STORES}::test_what_is_completed_stays_as_it_is[memory]",
     ),
     Mutant(
         _ENTRY,
-        "        return None, outcome is None\n",
-        "        return None, True\n",
+        "return None, outcome is None and not once",
+        "return None, not once",
         f"{_STORES}::test_what_is_absent_cannot_be_completed_or_renewed[memory]",
     ),
     Mutant(
@@ -286,8 +286,8 @@ MUTANTS = (
     ),
     Mutant(
         _RECORDS,
-        "if held[index] == '' and ARGV[at + 3] ~= '' then made = false end",
-        "",
+        "held[index] == '' or required ~= 'any' and required ~= version",
+        "required ~= 'any' and required ~= version",
         f"{_STORES}::test_what_is_not_parked_any_more_is_not_settled[redis]",
     ),
     Mutant(
