@@ -231,13 +231,16 @@ class RecordedJoining(RecordedFirsts):
 
     async def due(self, trigger: str, hold: Hold, *, limit: int = 10) -> Sequence[Period]:
         """Hand out periods that nobody holds; see :class:`~history.store.joining.Joining`."""
-        listed = await self._records.page(trigger, DUE, limit=min(limit, READ))
-        if not listed:
-            return []
-        periods, now = await self._read(trigger, [record.value for record in listed])
-        late = [period for period in periods if period is not None and period.is_over(now)]
-        handed_out = [await self._hand_out(trigger, period, hold, now) for period in late]
-        return [period for period in handed_out if period is not None]
+        before: bytes | None = None
+        while listed := await self._records.page(trigger, DUE, before=before, limit=min(limit, READ)):
+            stored, now = await self._read(trigger, [record.value for record in listed])
+            periods = [period for period in stored if period is not None]
+            if periods:
+                late = [period for period in periods if period.is_over(now)]
+                handed_out = [await self._hand_out(trigger, period, hold, now) for period in late]
+                return [period for period in handed_out if period is not None]
+            before = listed[-1].key  # spoilt periods do not hide those behind them
+        return []
 
     async def _hand_out(self, trigger: str, before: StoredPeriod, hold: Hold, now: datetime) -> Period | None:
         """Hand out a period; None if somebody else was quicker."""

@@ -89,6 +89,11 @@ def without_verdict(sentence: str) -> str:
     return rest if verdict.isupper() else sentence
 
 
+def without_place(sentence: str) -> str:
+    """Correct a sentence about a message that no place took: it was not parked."""
+    return sentence.replace(f"; {_PARKED}", f"; not {_PARKED}")
+
+
 def in_row(sentence: str, row: int) -> str:
     """Name the row of the table after a sentence."""
     return f"{sentence} (row {row})"

@@ -15,7 +15,7 @@ from history.support.rendering import class_of, in_log, in_one_line, text_of, to
 from history.support.user_code import is_failure
 from triggers.detection.aftermath import Aftermath
 from triggers.detection.causes import Cause
-from triggers.detection.sentences import explain_run, explain_verdict, in_row
+from triggers.detection.sentences import explain_run, explain_verdict, in_row, without_place
 from triggers.detection.table import Count, Decision, Facts, Found, HistoryUse, Word
 from triggers.events import RetrievalFailureEvent
 from triggers.pipeline.end import End
@@ -248,7 +248,7 @@ class Run:
             return _usual_reason(decision, after)
         words = _in_words(decision, after)
         if self.not_parked:
-            words = words.replace("; parked", "; not parked")
+            words = without_place(words)
         return in_row("; ".join([words, *self.notes]), decision.row)
 
     @property

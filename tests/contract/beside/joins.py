@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from history.beside.joining import PERIODS, RecordedJoining
+from history.beside.joining import PERIODS, RecordedJoining, number_key
 from history.contract.common import LONG, SHORT, TRIGGER, claim_one, eventually, found, state_of
 from history.contract.joining import BOTH, MINE, THEIRS, add, complete, made, part
 from history.contract.records import records_in
@@ -177,6 +177,19 @@ class JoinRaceContract:
 
         await records_in(store).apply(TRIGGER, [Delete(PERIODS, key)])
         assert await add(store, payment) == Added(Addition.KEPT)
+
+    async def test_spoilt_periods_do_not_hide_one_that_is_due_after_them(self, store: HistoryStore) -> None:
+        over = Hold("mine", timedelta(0))
+        first = await complete(store, "o", "p", hold=over)
+        second = await complete(store, "o2", "p2", activation="b", hold=over)
+        for period in (first, second):
+            spoilt = Record(number_key(period.number), b"spoilt", 2)
+            await records_in(store).apply(TRIGGER, [Put(PERIODS, spoilt)])
+        last = await complete(store, "o3", "p3", activation="c", hold=over)
+
+        (due,) = await store.joining.due(TRIGGER, THEIRS, limit=1)
+
+        assert due.number == last.number
 
     async def test_a_worker_that_dies_before_its_step_leaves_everything(self, store: HistoryStore) -> None:
         order = await part(store, "o")
