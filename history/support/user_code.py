@@ -1,8 +1,9 @@
-"""User code: which of its exceptions are failures, and whether a function takes the arguments it gets."""
+"""User code: which of its exceptions are failures, what it takes, and the context in which it ends."""
 
 import asyncio
 import inspect
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar, Token
 from typing import Any
 
 
@@ -47,3 +48,16 @@ def takes(function: Callable[..., Any], number: int) -> bool:
     except ValueError:
         return True
     return True
+
+
+def put_back(variable: ContextVar[Any], token: Token[Any]) -> None:
+    """Give a context variable its value from before a user's ``with`` block, if this context still has it.
+
+    The block may end in another context than it began in: FastAPI runs the two halves of a blocking
+    dependency in two copies of a context, and a task may close what another task has opened. The end of the
+    block cannot reach the first context, and changes nothing then.
+    """
+    try:
+        variable.reset(token)
+    except ValueError:
+        return

@@ -14,7 +14,7 @@ from history.identity import REMEDY, IdentityError, Key, canonical
 from history.memory.history import MemoryHistory
 from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
-from history.support.user_code import is_failure
+from history.support.user_code import is_failure, put_back
 from triggers.declaration.decorator import Trigger, trigger
 from triggers.guards.turn import HeldExecution, Passage, Pause, Turn
 from triggers.metrics.reporting import CountReports, reports_to
@@ -221,7 +221,7 @@ class Guard:
             self._count_turn(turn)
             raise
         finally:
-            _running.reset(token)
+            put_back(_running, token)
         passage.end()
         self._count_turn(turn)
 
@@ -264,7 +264,7 @@ class Guard:
             turn.outcome = await _end_badly(handling, ended, error)
             raise
         finally:
-            _running.reset(token)
+            put_back(_running, token)
         ended.set_result(turn.result)
         turn.outcome = await handling
 

@@ -24,6 +24,7 @@ from pydantic import BaseModel, ValidationError
 
 from history.errors import ConfigurationError
 from history.message import Message, PropertyValue
+from history.support.user_code import put_back
 
 #: A body: bytes, text, a JSON value, a pydantic model (as JSON), or a whole message.
 Body = bytes | str | dict[str, Any] | list[Any] | bool | int | float | BaseModel | None
@@ -278,7 +279,7 @@ def sending(sends: SentInRun | None) -> Generator[None]:
     try:
         yield
     finally:
-        _RUNNING.reset(outer)
+        put_back(_RUNNING, outer)
 
 
 def fresh_uuid() -> str:

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AsyncExitStack
+from contextvars import copy_context
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -218,6 +220,30 @@ class TestOnce:
             await task
 
         assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    @pytest.mark.parametrize("transacted", [False, True])
+    def test_a_body_that_ends_in_another_context_has_ended_well(
+        self, store: MemoryHistory, *, transacted: bool
+    ) -> None:
+        guard = protect("dependency", history=store, transacted=transacted)
+        block = guard.once("order-1")
+
+        turn = copy_context().run(block.__enter__)
+        copy_context().run(block.__exit__, None, None, None)
+
+        assert turn.outcome is not None
+        assert (turn.outcome.kind, turn.outcome.parked) == ("ok", False)
+        assert guard.handle("order-1", lambda: None).status is Status.DUPLICATE
+
+    async def test_a_body_that_ends_in_another_task_has_ended_well(self, guard: Guard) -> None:
+        stack = AsyncExitStack()
+
+        turn = await asyncio.create_task(stack.enter_async_context(guard.aonce("order-1")))
+        await asyncio.create_task(stack.aclose())
+
+        assert turn.outcome is not None
+        assert (turn.outcome.kind, turn.outcome.parked) == ("ok", False)
+        assert (await guard.ahandle("order-1", lambda: None)).status is Status.DUPLICATE
 
     def test_retries_are_refused_for_a_body(self, store: MemoryHistory) -> None:
         guard = protect("charge", history=store, retry=Retry(max_attempts=2))
