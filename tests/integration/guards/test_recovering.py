@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from datetime import timedelta
 from typing import Any
 
 import dramatiq
@@ -104,3 +105,29 @@ async def test_a_time_out_of_taskiq_leaves_a_task_in_doubt() -> None:
     await broker.shutdown()
 
     assert did == {"o-1": 1}
+
+
+async def test_time_outs_of_a_broker_that_runs_tasks_in_place_end_only_their_task() -> None:
+    did: Counter[str] = Counter()
+    history = MemoryHistory()
+    broker = InMemoryBroker(await_inplace=True)
+    broker.add_middlewares(taskiq_guarded(history=history, lease=timedelta(seconds=2)))
+
+    @broker.task(task_name="book", timeout=0.01)
+    async def book(order: str) -> None:
+        did[order] += 1
+        await asyncio.Event().wait()
+
+    @broker.task(task_name="ship")
+    async def ship(order: str) -> str:
+        return order
+
+    await broker.startup()
+    await book.kiq("o-1")
+    parked = await history.parking.list()
+    shipped = await (await ship.kiq("o-1")).wait_result(timeout=9)
+    await broker.shutdown()
+
+    assert did == {"o-1": 1}
+    assert len(parked) == 1
+    assert (shipped.is_err, shipped.return_value) == (False, "o-1")

@@ -167,7 +167,9 @@ class TaskRun:
             return
         try:
             with CancelScope(shield=True):
-                await self._broker.kick(self._broker.formatter.dumps(self._message))
+                # In a task of its own: a broker in memory may run it inside this call, and its time limits
+                # would pile up in this task until Python's recursion limit.
+                await asyncio.create_task(self._broker.kick(self._broker.formatter.dumps(self._message)))
         except Exception as error:  # noqa: BLE001  (any error of a broker: it ends as without the guard)
             text = "%s FAILED: it was cancelled, and the broker does not take it again: %s"
             _log.error(
