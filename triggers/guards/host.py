@@ -1,9 +1,11 @@
 """The common part of the guards of all frameworks: one guard for each task, by its name."""
 
+import asyncio
 import inspect
 import logging
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -19,7 +21,7 @@ from history.support.rendering import exception_info, in_log, text_of
 from triggers.declaration.decorator import Trigger, trigger
 from triggers.guards.guard import Guard, protect
 from triggers.service.checking import pointing
-from triggers.service.failures import FatalError, HostRetryError
+from triggers.service.failures import FatalError, HostRetryError, TransientError
 from triggers.service.options import LARGEST_BODY, GuardOptions, HostOptions, check_names
 from triggers.service.outcome import Outcome
 
@@ -57,6 +59,34 @@ class GivenUpError(DoubtlessError):
         )
         error.__cause__ = outcome.error
         return error
+
+
+#: The runs inside each task of asyncio, by the names of their guards and their uuids.
+_RUNS_HERE: set[tuple[asyncio.Task[Any] | None, str, str | None]] = set()
+
+
+@contextmanager
+def running_here(guard: str, uuid: str | None) -> Generator[None]:
+    """Note that this task of asyncio runs a uuid while the block runs."""
+    run = asyncio.current_task(), guard, uuid
+    _RUNS_HERE.add(run)
+    try:
+        yield
+    finally:
+        _RUNS_HERE.discard(run)
+
+
+def waits_for_itself(guard: str, uuid: str | None) -> bool:
+    """Whether this task of asyncio already runs a uuid: a broker in memory may deliver inside of a run."""
+    return (asyncio.current_task(), guard, uuid) in _RUNS_HERE
+
+
+def not_now(guard: str, outcome: Outcome) -> TransientError:
+    """Return the error of a task that cannot run now, in a process in which nothing can run it later."""
+    why = outcome.reason.partition(";")[0]
+    return TransientError(
+        f"{guard}: {outcome.uuid} was not run: {why}; nothing runs it again in this process: call it again"
+    )
 
 
 #: The result of a run without a result: not a value, so that nothing is kept of it.

@@ -9,6 +9,7 @@ import pytest
 from history import HistoryUnavailableError, MemoryHistory
 from tests.fixtures.waiting import eventually
 from tests.integration.guards.test_celery_again import Shop, celery
+from triggers import TransientError
 from triggers.guards.celery import sending
 
 SoftTimeLimitExceeded: Any = importlib.import_module("celery.exceptions").SoftTimeLimitExceeded
@@ -51,6 +52,23 @@ def test_a_limit_or_a_bug_in_the_guard_has_the_task_delivered_again(error: Excep
         eventually(lambda: shop.did == {"o-1": 1})
 
     assert not history.errors
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_an_eager_task_that_cannot_run_now_fails_and_says_so(*, away: bool) -> None:
+    history = Failing("claim", [HistoryUnavailableError("claiming")] * 9 if away else [])
+    shop = Shop(history=history)
+
+    @shop.task(name="book", uuid="order")
+    def book(order: str) -> Any:
+        shop.did[order] += 1
+        return book.apply((order,)).result
+
+    error = book.apply(("o-1",)).result
+
+    assert isinstance(error, TransientError)
+    assert str(error).startswith("book: o-1 was not run: ")
+    assert shop.did == ({} if away else {"o-1": 1})
 
 
 def test_a_result_backend_that_is_away_does_not_end_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:

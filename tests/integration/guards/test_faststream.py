@@ -15,6 +15,7 @@ from faststream.redis import RedisBroker, StreamSub, TestRedisBroker
 from history import MemoryHistory
 from tests.fixtures.servers.nats_server import NatsServer
 from tests.fixtures.waiting import PATIENCE
+from triggers import TransientError
 from triggers.guards import protect
 from triggers.guards.faststream import guarded
 
@@ -78,6 +79,21 @@ async def test_a_failure_is_parked_with_its_body() -> None:
         await shop.receive({"id": 1}, order="1")
 
     assert await shop.parked() == [{"id": 1}]
+
+
+async def test_a_copy_that_is_sent_inside_of_its_run_does_not_wait_for_itself() -> None:
+    shop = Shop()
+
+    async def book(order: str) -> None:
+        shop.done.append(order)
+        await shop.broker.publish(order, "orders", headers={"order": "1"})
+
+    shop.listen(book)
+    with pytest.raises(TransientError, match="1 was not run: WAITING: an earlier run is still active"):
+        async with asyncio.timeout(PATIENCE):
+            await shop.receive("1", order="1")
+
+    assert shop.done == ["1"]
 
 
 async def test_what_is_given_back_runs_again() -> None:

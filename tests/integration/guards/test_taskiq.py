@@ -1,5 +1,6 @@
 """What a guarded task of Taskiq does, with its own receiver and its broker in memory."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import contextmanager
@@ -10,6 +11,8 @@ from taskiq import Context, InMemoryBroker, SimpleRetryMiddleware, TaskiqDepends
 from taskiq.exceptions import NoResultError, SendTaskError
 
 from history import MemoryHistory
+from tests.fixtures.waiting import PATIENCE
+from triggers import TransientError
 from triggers.guards import protect
 from triggers.guards.taskiq import GivenUpError, guarded
 
@@ -106,6 +109,20 @@ async def test_a_task_that_puts_itself_back_runs_again() -> None:
 
     await shop.broker.shutdown()
     assert (result.return_value, len(shop.done)) == ("done", 2)
+
+
+async def test_a_task_that_puts_itself_back_inside_of_its_run_does_not_wait_for_itself(shop: Shop) -> None:
+    async def picky(context: Context = TaskiqDepends()) -> str:  # noqa: B008  (as Taskiq has it)
+        shop.done.append("try")
+        await context.requeue()
+
+    picky.__annotations__["context"] = Context
+    async with asyncio.timeout(PATIENCE):
+        result = await shop.run(shop.task(picky))
+
+    assert shop.done == ["try"]
+    assert isinstance(result.error, TransientError)
+    assert str(result.error).startswith("book: one was not run: WAITING: an earlier run is still active; ")
 
 
 async def test_a_task_that_wants_no_result_is_done(shop: Shop) -> None:

@@ -13,7 +13,7 @@ NEW, ``self.replace()``     the replacement runs, under this id; if the same tas
 NEW, any other failure      FAILURE; the task is parked, with its arguments
 DUPLICATE                   the first result, if the history (``keep_result``) or the result backend has
                             it, so that chains go on; else the copy is ignored
-its original still runs,    sent again, later, with the same id
+its original still runs,    sent again, later, with the same id; FAILURE for an eager task
 or the history is away
 IN_DOUBT, or called with    FAILURE with an :class:`~triggers.guards.celery.GivenUpError`; parked
 other arguments than first
@@ -62,6 +62,7 @@ from triggers.guards.host import (
     error_of,
     given,
     key_of,
+    not_now,
     refuse_green_threads,
     uuid_for,
 )
@@ -303,6 +304,8 @@ class _CeleryRun:
             if isinstance(outcome.error, FailedBeforeError):
                 return self._failed_before(outcome.error)
             return (outcome.result, None) if outcome.result_kept else self._first_result()
+        if not outcome.acknowledge and self._task.request.is_eager:
+            return None, not_now(self._guard.name, outcome)
         if not outcome.acknowledge:
             send_again(self._task, outcome.recover_after or AWAY_FOR)
             return None, self._celery.exceptions.Ignore()

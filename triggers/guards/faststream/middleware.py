@@ -32,7 +32,17 @@ from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
 from history.support.rendering import exception_info, in_log, text_of
 from triggers.guards.guard import Guard
-from triggers.guards.host import AWAY_FOR, NO_RESULT, TaskGuards, log_failure, result_of, shown
+from triggers.guards.host import (
+    AWAY_FOR,
+    NO_RESULT,
+    TaskGuards,
+    log_failure,
+    not_now,
+    result_of,
+    running_here,
+    shown,
+    waits_for_itself,
+)
 from triggers.service.checking import check_callable, pointing
 from triggers.service.failures import HostRetryError
 from triggers.service.fingerprints import FingerprintSource
@@ -183,7 +193,8 @@ class _FastStreamRun:
 
         async def call() -> Any:
             try:
-                result = await handler()
+                with running_here(self._guard.name, self._message.uuid):
+                    result = await handler()
             except AckMessage as done:
                 self._done.append(done)
                 return NO_RESULT
@@ -201,6 +212,8 @@ class _FastStreamRun:
                 outcome = await self._outcome(call)
                 if outcome is not None and (outcome.acknowledge or outcome.executed):
                     return self._answer(outcome)
+                if outcome is not None and waits_for_itself(self._guard.name, self._message.uuid):
+                    raise not_now(self._guard.name, outcome)
                 await asyncio.sleep(AWAY_FOR if outcome is None else outcome.recover_after or AWAY_FOR)
         except asyncio.CancelledError:
             await self._survive()

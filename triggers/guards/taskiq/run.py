@@ -27,7 +27,10 @@ from triggers.guards.host import (
     given,
     key_of,
     log_failure,
+    not_now,
+    running_here,
     uuid_for,
+    waits_for_itself,
 )
 from triggers.service.failures import HostRetryError
 from triggers.service.keeping import FailedBeforeError
@@ -110,7 +113,8 @@ class TaskRun:
 
         async def call() -> Any:
             try:
-                return await self._call()
+                with running_here(self._guard.name, message.uuid):
+                    return await self._call()
             except Exception as error:  # noqa: BLE001  (any error: it is judged and raised again)
                 return self._judge(error)
 
@@ -118,8 +122,11 @@ class TaskRun:
         try:
             while end is None:
                 try:
-                    outcome = await self._guard.ahandle_message(self._told(), call, wait=self._wait)
+                    message = self._told()
+                    outcome = await self._guard.ahandle_message(message, call, wait=self._wait)
                     end = await self._first_result() if self._is_copy(outcome) else self._answer(outcome)
+                    if end is None and waits_for_itself(self._guard.name, message.uuid):
+                        end = None, not_now(self._guard.name, outcome)
                     pause = outcome.recover_after or AWAY_FOR
                 except Exception as problem:  # noqa: BLE001  (any failure of the guard: the task waits)
                     pause = self._say_waits(problem)
