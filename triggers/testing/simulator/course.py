@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, cast
 
 from history.bridge import drive
@@ -248,7 +249,7 @@ class Course:
         started = len(self.points)
         try:
             self._meanwhile(self.come_by("the service", *_AROUND))
-            with traced(file, self._line_of_task if coroutine else self._line):
+            with traced(file, partial(self._line_of, asyncio.current_task()) if coroutine else self._line):
                 yield
             if worker.dead:
                 self.noisy = started  # a handler mistook the death for a failure, and went on
@@ -262,11 +263,10 @@ class Course:
     def _line(self, step: str) -> None:
         self.come_by(step, Fault.DIE, *((Fault.INTERRUPT,) if self._interrupted() else ()))
 
-    def _line_of_task(self, step: str) -> None:
-        if self.come_by(step, Fault.DIE, Fault.CANCEL) is Fault.CANCEL:
-            task = asyncio.current_task()
-            if task is not None:
-                task.cancel()
+    def _line_of(self, task: "asyncio.Task[Any] | None", step: str) -> None:
+        """Reach a line of a coroutine, maybe in a task that it started: a consumer cancels its own task."""
+        if self.come_by(step, Fault.DIE, Fault.CANCEL) is Fault.CANCEL and task is not None:
+            task.cancel()
 
     def _interrupted(self) -> bool:
         """Whether the script interrupts here: only if a handler noticed a death, this is of interest."""

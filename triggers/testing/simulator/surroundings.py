@@ -253,8 +253,8 @@ def patched(course: Callable[[], Course | None]) -> Generator[None]:
 
 @contextmanager
 def quiet() -> Generator[None]:
-    """Silence the library's log: the report shows the hundreds of deaths."""
-    loggers = [logging.getLogger(name) for name in ("triggers", "history", "resolvers")]
+    """Silence the library's log, and asyncio's about tasks that died: the report shows hundreds of deaths."""
+    loggers = [logging.getLogger(name) for name in ("triggers", "history", "resolvers", "asyncio")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL + 1)

@@ -229,7 +229,6 @@ def of_services(folder: Path) -> dict[str, Sample]:  # noqa: C901, PLR0915  (a l
 def of_coroutines(folder: Path) -> dict[str, Sample]:
     """Return samples of asyncio and batches."""
     bank: list[str] = []
-    kept: set[asyncio.Task[None]] = set()
 
     async def books(order: dict[str, Any]) -> None:
         await asyncio.sleep(5)
@@ -241,15 +240,6 @@ def of_coroutines(folder: Path) -> dict[str, Sample]:
         except asyncio.CancelledError:
             return
         bank.append(order["id"])
-
-    async def later(name: str) -> None:
-        await asyncio.sleep(5)
-        bank.append(name)
-
-    async def does_not_await(order: dict[str, Any]) -> None:
-        task = asyncio.create_task(later(order["id"]))
-        kept.add(task)
-        task.add_done_callback(kept.discard)
 
     def books_all(orders: list[dict[str, Any]]) -> None:
         for order in orders:
@@ -265,12 +255,36 @@ def of_coroutines(folder: Path) -> dict[str, Sample]:
         "coroutine, resolver says NEW": Sample(made(books, resolver=says_new), LEDGER, "doubled"),
         "coroutine, resolver that looks": Sample(made(books, resolver=looks), LEDGER),
         "cancelled": Sample(made(swallows), bank, "lost", bank.clear),
-        "not awaited": Sample(made(does_not_await), bank, "lost", bank.clear),
         "batch": Sample(made(books_all, batch=10), LEDGER, **both),
         "half a batch, transacted": Sample(
             made(books_all, batch=10, transacted=True), LEDGER, "doubled", **both
         ),
         "half a batch, idempotent": Sample(made(books_all_once, batch=10, transacted=True), LEDGER, **both),
+    }
+
+
+def of_tasks(folder: Path) -> dict[str, Sample]:
+    """Return samples that start tasks of asyncio."""
+    bank: list[str] = []
+    kept: set[asyncio.Task[None]] = set()
+
+    async def later(name: str) -> None:
+        await asyncio.sleep(5)
+        bank.append(name)
+
+    async def books_in_tasks(order: dict[str, Any]) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(later(f"{order['id']}, paid"))
+            tasks.create_task(later(f"{order['id']}, packed"))
+
+    async def does_not_await(order: dict[str, Any]) -> None:
+        task = asyncio.create_task(later(order["id"]))
+        kept.add(task)
+        task.add_done_callback(kept.discard)
+
+    return {
+        "in tasks": Sample(made(books_in_tasks), bank, reset=bank.clear),
+        "not awaited": Sample(made(does_not_await), bank, "lost", bank.clear),
     }
 
 
@@ -307,4 +321,4 @@ def of_databases(folder: Path) -> dict[str, Sample]:
 #: A file is written in each run, so fewer of them.
 FEW = {"crashes": 1}
 
-KINDS = (of_settings, of_services, of_coroutines, of_databases)
+KINDS = (of_settings, of_services, of_coroutines, of_tasks, of_databases)

@@ -10,7 +10,7 @@ import pytest
 from history import ConfigurationError, Message
 from resolvers import Resolution, Resolved
 from tests.fixtures.proof import Proved
-from tests.unit.triggers.testing.planted import KINDS, LEDGER, ORDER, Sample, book, looks, made
+from tests.unit.triggers.testing.planted import KINDS, LEDGER, ORDER, Sample, book, looks, made, of_tasks
 from triggers.testing import exactly_once
 
 pytestmark = pytest.mark.proof
@@ -60,6 +60,14 @@ def test_pairs_of_faults_and_runs_by_chance_find_nothing_in_a_correct_service(pr
     assert report.never_twice, report
     assert report.none_lost, report
     assert report.scripts > 200, "all single faults and many pairs of them"
+
+
+def test_the_log_says_nothing_about_tasks_that_died(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    sample = of_tasks(tmp_path)["in tasks"]
+
+    exactly_once(sample.trigger, sample.messages, effects=sample.effects, reset=sample.reset, **QUICK)
+
+    assert caplog.messages == []
 
 
 def test_a_script_that_was_found_runs_again() -> None:
