@@ -30,6 +30,7 @@ from history.errors import ConfigurationError, MissingExtraError
 from history.identity import canonical
 from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
+from history.support.rendering import in_log, text_of
 from triggers.detection.table import Status
 from triggers.guards.arguments import TaskOptions, compared, with_arguments
 from triggers.guards.celery.sending import (
@@ -323,7 +324,8 @@ class _CeleryRun:
         try:
             self._task.backend.store_result(_KEPT + request.id, result, self._celery.states.SUCCESS)
         except Exception as error:  # noqa: BLE001  (any error: the task has been done)
-            _log.warning("%s: its result is not kept before it is done: %s", request.id, error)
+            text = text_of(error, self._guards.redaction)
+            _log.warning("%s: its result is not kept before it is done: %s", in_log(request.id), text)
 
     def _failed_before(self, error: FailedBeforeError) -> End:
         """Fail as the first run did, so that Celery continues with the errbacks, once under one id."""

@@ -9,6 +9,7 @@ import logging
 from typing import Any, cast
 
 from history.errors import MissingExtraError
+from history.support.redaction import Redaction
 from history.support.rendering import in_log, text_of
 
 try:
@@ -32,7 +33,9 @@ def is_followed(message: Any, on_success: str | None) -> bool:
     return bool(on_success or message.options.get(_ON_SUCCESS) or message.options.get(_GROUP))
 
 
-def follow(broker: Any, message: Any, result: Any, on_success: str | None) -> None:
+def follow(
+    broker: Any, message: Any, result: Any, on_success: str | None, *, redact: Redaction | None
+) -> None:
     """Do what follows a message once, as a part of its run; ``on_success`` is the actor's.
 
     A failure is left to Dramatiq, or logged: the message has been done.
@@ -48,7 +51,8 @@ def follow(broker: Any, message: Any, result: Any, on_success: str | None) -> No
                     broker.get_actor(target).send(message.asdict(), result)
                     message.options.pop(_ON_SUCCESS, None)
         except Exception as error:  # noqa: BLE001  (any error: the message has been done)
-            _log.warning("%s: what follows it failed: %s", in_log(message.message_id), text_of(error))
+            text = text_of(error, redact)
+            _log.warning("%s: what follows it failed: %s", in_log(message.message_id), text)
 
 
 def leave_out(message: Any) -> None:

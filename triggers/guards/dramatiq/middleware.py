@@ -195,7 +195,8 @@ class _DramatiqRun:
         """Do what follows the message, once for its id; without a key, its id is the run's."""
         if self._guard.settings.shadow or not is_followed(self._message, self._on_success):
             return
-        call = partial(follow, self._broker, self._message, result, self._on_success)
+        redact = self._guards.redaction
+        call = partial(follow, self._broker, self._message, result, self._on_success, redact=redact)
         if self._key is None:
             call()
         else:
@@ -310,7 +311,8 @@ class _DramatiqRun:
                 break
             except Exception as error:  # noqa: BLE001  (any error of a broker)
                 text = "%s WAITS: the broker does not take it again: %s"
-                _log.warning(text, in_log(self._message.message_id), text_of(error), extra=self._named)
+                why = text_of(error, self._guards.redaction)
+                _log.warning(text, in_log(self._message.message_id), why, extra=self._named)
                 time.sleep(PAUSE)
         return self._skipped(f"{self._message.message_id} is sent again in {seconds:.1f} s")
 
@@ -327,7 +329,8 @@ class _DramatiqRun:
             self._broker.enqueue(self._message.copy(), delay=int(AWAY_FOR * 1000))
         except Exception as error:  # noqa: BLE001  (as above; the message fails as without the guard)
             text = "%s FAILED: %s. The broker does not take it again: %s"
-            _log.error(text, in_log(self._message.message_id), interrupt, text_of(error), extra=self._named)
+            why = text_of(error, self._guards.redaction)
+            _log.error(text, in_log(self._message.message_id), interrupt, why, extra=self._named)
 
     def _say_recovered(self, problem: Exception) -> None:
         run, task, redact = self._message.message_id, self._actor.actor_name, self._guard.settings.redaction

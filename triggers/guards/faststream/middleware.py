@@ -236,7 +236,8 @@ class _FastStreamRun:
         try:
             await asyncio.shield(self._msg.nack())
         except Exception as error:  # noqa: BLE001  (any error of a broker: then it is not acknowledged)
-            _log.warning("%s: it is not given back: %s", in_log(str(self._message.uuid)), text_of(error))
+            text = text_of(error, self._guard.settings.redaction)
+            _log.warning("%s: it is not given back: %s", in_log(str(self._message.uuid)), text)
 
     def _comes_again(self, error: Exception) -> bool:
         """Whether FastStream gives a message back after an error."""

@@ -179,9 +179,8 @@ class TaskRun:
                 await asyncio.create_task(self._broker.kick(self._broker.formatter.dumps(self._message)))
         except Exception as error:  # noqa: BLE001  (any error of a broker: it ends as without the guard)
             text = "%s FAILED: it was cancelled, and the broker does not take it again: %s"
-            _log.error(
-                text, in_log(self._message.task_id), text_of(error), extra={"trigger": self._task.task_name}
-            )
+            why = text_of(error, self._guards.redaction)
+            _log.error(text, in_log(self._message.task_id), why, extra={"trigger": self._task.task_name})
 
     def _judge(self, error: Exception) -> Any:
         """Raise the exception of a task by its meaning; return if the task is done and wants no result."""
