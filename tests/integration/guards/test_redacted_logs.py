@@ -44,10 +44,10 @@ def test_a_result_that_celery_cannot_keep(
 ) -> None:
     shop = Shop(redact=CARD_NUMBERS)
 
-    @shop.task(name="book")
-    def book(order: str) -> str:
+    def same(order: str) -> str:
         return order
 
+    book: Any = shop.task(name="book")(same)
     monkeypatch.setattr(shop.app.backend.__class__, "store_result", _fail)
     book.apply((CARD,), task_id="one\ntwo", link=book.si("o-2"))
 
@@ -104,11 +104,11 @@ async def test_a_task_that_taskiq_cannot_send_again(caplog: pytest.LogCaptureFix
     broker: Any = InMemoryBroker()
     broker.add_middlewares(taskiq_guarded(history=MemoryHistory(), redact=CARD_NUMBERS))
 
-    @broker.task(task_name="book", timeout=0.01)
-    async def book(_: str) -> None:
+    async def hang(_: str) -> None:
         broker.kick = _afail
         await asyncio.Event().wait()
 
+    book: Any = broker.task(task_name="book", timeout=0.01)(hang)
     await broker.startup()
     await book.kiq("o-1")
     await broker.wait_all()

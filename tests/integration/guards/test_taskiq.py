@@ -115,6 +115,7 @@ async def test_a_task_that_puts_itself_back_inside_of_its_run_does_not_wait_for_
     async def picky(context: Context = TaskiqDepends()) -> str:  # noqa: B008  (as Taskiq has it)
         shop.done.append("try")
         await context.requeue()
+        return "done"
 
     picky.__annotations__["context"] = Context
     async with asyncio.timeout(PATIENCE):

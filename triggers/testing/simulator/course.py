@@ -446,6 +446,12 @@ class Course:
                 return True
         return False
 
+    def run_left_running(self) -> None:
+        """Run the threads that the service has left running, because it waits for one of them."""
+        worker = self._stack[-1][0] if self._stack else None
+        while worker is not None and worker.background:
+            _run(worker.background.pop(0))
+
     def clean(self) -> None:
         """Have an atomic trigger's own history forget what this run has written there."""
         subject = self.rules.subject

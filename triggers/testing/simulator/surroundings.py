@@ -9,6 +9,7 @@ locks.
 import asyncio
 import datetime as dt
 import logging
+import queue
 import sys
 import threading
 import time
@@ -242,11 +243,39 @@ def patched(course: Callable[[], Course | None]) -> Generator[None]:
             join(thread, timeout)
 
     with (
+        _answering(course),
         patch.object(ThreadPoolExecutor, "submit", submitting(course)),
         patch.object(time, "sleep", simulated_sleep),
         patch.object(time, "time", simulated_time),
         patch.object(threading.Thread, "start", simulated_start),
         patch.object(threading.Thread, "join", simulated_join),
+    ):
+        yield
+
+
+@contextmanager
+def _answering(course: Callable[[], Course | None]) -> Generator[None]:
+    """Run the threads of this thread's services when a service waits for an answer of one of them."""
+    own, wait, get = threading.get_ident(), threading.Event.wait, queue.Queue[Any].get
+
+    def let_threads_run() -> None:
+        run, caller = course(), str(sys._getframe(2).f_globals.get("__name__")).partition(".")[0]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        if run is not None and threading.get_ident() == own and caller not in MACHINERY | {"threading"}:
+            run.run_left_running()
+
+    def simulated_wait(event: threading.Event, timeout: float | None = None) -> bool:
+        if not event.is_set():
+            let_threads_run()
+        return wait(event, timeout)
+
+    def simulated_get(items: "queue.Queue[Any]", block: bool = True, timeout: float | None = None) -> Any:  # noqa: FBT001, FBT002  (as in Python)
+        if block and items.empty():
+            let_threads_run()
+        return get(items, block, timeout)
+
+    with (
+        patch.object(threading.Event, "wait", simulated_wait),
+        patch.object(queue.Queue, "get", simulated_get),
     ):
         yield
 

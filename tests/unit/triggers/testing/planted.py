@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import queue
 import sqlite3
 import threading
 import time
@@ -263,6 +264,28 @@ def of_coroutines(folder: Path) -> dict[str, Sample]:
     }
 
 
+def of_answers(folder: Path) -> dict[str, Sample]:
+    """Return samples that wait for an answer of a thread that they start."""
+    bank: list[str] = []
+
+    def waits_for_a_queue(order: dict[str, Any]) -> None:
+        answers: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=answers.put, args=(order["id"],)).start()
+        bank.append(answers.get(timeout=0.01))
+
+    def waits_for_an_event(order: dict[str, Any]) -> None:
+        ready = threading.Event()
+        threading.Thread(target=ready.set).start()
+        if not ready.wait(timeout=0.01):
+            raise TimeoutError("the thread does not answer")
+        bank.append(order["id"])
+
+    return {
+        "event of a thread": Sample(made(waits_for_an_event), bank, reset=bank.clear),
+        "queue of a thread": Sample(made(waits_for_a_queue), bank, reset=bank.clear),
+    }
+
+
 def of_tasks(folder: Path) -> dict[str, Sample]:
     """Return samples that start tasks of asyncio."""
     bank: list[str] = []
@@ -321,4 +344,4 @@ def of_databases(folder: Path) -> dict[str, Sample]:
 #: A file is written in each run, so fewer of them.
 FEW = {"crashes": 1}
 
-KINDS = (of_settings, of_services, of_coroutines, of_tasks, of_databases)
+KINDS = (of_settings, of_services, of_coroutines, of_tasks, of_answers, of_databases)
