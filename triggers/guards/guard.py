@@ -23,6 +23,7 @@ from triggers.pipeline.protocol import Pipeline
 from triggers.providers.outgoing import running_sends, sending
 from triggers.service.checking import check_callable, check_text, pointing
 from triggers.service.delivery import Delivery
+from triggers.service.failures import as_raised_by_coroutine
 from triggers.service.options import LARGEST_BODY, GuardOptions, check_names
 from triggers.service.outcome import Outcome
 from triggers.service.settings import Settings
@@ -343,8 +344,8 @@ async def _end_badly(
     handling: asyncio.Future[Outcome], ended: asyncio.Future[Any], error: BaseException
 ) -> Outcome | None:
     """End a run after its body raised: as its failure, or as the death of its task. Return its outcome."""
-    if is_failure(error) and not isinstance(error, StopIteration):
-        ended.set_exception(error)
+    if is_failure(error):
+        ended.set_exception(as_raised_by_coroutine(error))
         return await handling
     handling.cancel()
     await asyncio.wait({handling})

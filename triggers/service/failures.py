@@ -236,6 +236,15 @@ def own_error(error: E) -> E | StopIteration:
     return error
 
 
+def as_raised_by_coroutine(error: BaseException) -> BaseException:
+    """Return an exception as it leaves a coroutine: the opposite of :func:`own_error`. A Future takes it."""
+    if not isinstance(error, StopIteration):
+        return error
+    replaced = RuntimeError(*_STOPPED)
+    replaced.__cause__ = error
+    return replaced
+
+
 #: The only argument of the RuntimeError with which Python replaces a StopIteration.
 _STOPPED = ("coroutine raised StopIteration",)
 

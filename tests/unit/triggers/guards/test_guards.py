@@ -184,6 +184,22 @@ class TestOnce:
         assert turn.outcome is not None
         assert turn.outcome.kind == "failed"
 
+    async def test_a_body_that_ends_with_stop_iteration_has_failed(self, guard: Guard) -> None:
+        turns: list[Turn] = []
+
+        async def work() -> None:
+            async with guard.aonce("order-1") as turn:
+                turns.append(turn)
+                next(iter(()))
+
+        with pytest.raises(RuntimeError, match="coroutine raised StopIteration"):
+            await work()
+
+        outcome = turns[0].outcome
+        assert outcome is not None
+        assert (outcome.kind, outcome.parked) == ("failed", True)
+        assert isinstance(outcome.error, StopIteration)
+
     async def test_a_task_that_is_cancelled_in_its_body_leaves_the_message_to_its_lease(
         self, guard: Guard
     ) -> None:
