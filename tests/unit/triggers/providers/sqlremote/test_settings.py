@@ -94,6 +94,11 @@ def test_a_time_of_the_day_is_due_once_a_day() -> None:
     assert nightly.due(ten - 48 * HOUR, now=NOON), "the one of yesterday was missed"
 
 
+@pytest.mark.parametrize("schedule", ["every 01:00", "at 22:00"])
+def test_a_peer_that_was_served_in_the_future_is_due_because_the_clock_was_set_back(schedule: str) -> None:
+    assert Schedule.parse(schedule).due(NOON + 48 * HOUR, now=NOON)
+
+
 def test_hooks_are_named_by_a_text() -> None:
     assert type(load_hooks(None)) is Hooks
     assert isinstance(load_hooks("triggers.providers.sqlremote.agent.hooks:Hooks"), Hooks)
