@@ -106,6 +106,23 @@ def test_links_answer_monitoring_and_log_as_is_configured(tmp_path: Path, module
     assert (logged["process"], logged["consumer"]) == (process.pid, "munich")
 
 
+@pytest.mark.parametrize(
+    "position", ["a b:3", "é:3", "x" * 49 + ":3", ":3", "x:", "x:٣", "x:-3", "x:9223372036854775808"]
+)
+def test_a_position_that_no_end_has_printed_changes_nothing(tmp_path: Path, position: str) -> None:
+    doubtless = InProcess(tmp_path)
+    (tmp_path / "x.toml").write_text(SETTINGS.format(name="x", peer="y", folder=tmp_path))
+    doubtless("sqlremote", "setup", "x.toml")
+    before = doubtless("sqlremote", "status", "x.toml", "--json").json
+
+    refused = doubtless("sqlremote", "reset", "x.toml", "orders", "--peer", position, "--yes")
+
+    assert refused.code == 2
+    assert "--peer:" in refused.error
+    assert "is no EPOCH:OFFSET" in refused.error
+    assert doubtless("sqlremote", "status", "x.toml", "--json").json == before
+
+
 def test_a_link_that_nobody_knows_is_named(tmp_path: Path) -> None:
     doubtless = InProcess(tmp_path)
     (tmp_path / "x.toml").write_text(SETTINGS.format(name="x", peer="y", folder=tmp_path))
