@@ -115,3 +115,15 @@ def test_there_is_one_consolidated_database_above_an_end(tmp_path: Path) -> None
         load(tmp_path, f"{one}[links.stock]{other}")
 
     assert raised.value.setting == "links.stock.consolidated"
+
+
+@pytest.mark.parametrize(("shared", "own"), [("inbox", "munich"), ("outbox", "berlin")])
+def test_two_links_cannot_share_an_address(tmp_path: Path, shared: str, own: str) -> None:
+    second = GOOD.partition("[links.orders]")[2].replace(own, "paris")
+
+    with pytest.raises(ConfigurationError) as raised:
+        load(tmp_path, f"{GOOD}[links.stock]{second}")
+
+    assert raised.value.setting == f"links.stock.{shared}"
+    another = second.replace("/mnt/exchange", "/mnt/other")
+    assert len(load(tmp_path, f"{GOOD}[links.stock]{another}").links) == 2
