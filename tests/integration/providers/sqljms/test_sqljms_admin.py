@@ -122,6 +122,17 @@ def test_the_subscription_without_a_name_has_a_name_for_operators(jms: SqlJms, a
         drive(admin.unsubscribe("prices", "-"))
 
 
+def test_a_delayed_message_is_not_delivered_earlier_because_it_was_moved(jms: SqlJms, admin: Admin) -> None:
+    due = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    send(jms, "queue://orders", "o1", delivery_time=due)
+
+    drive(admin.move("orders", "queue://archive"))
+
+    (entry,) = drive(admin.entries("archive"))
+    assert entry.due == due
+    assert received(jms, "queue://archive") == []
+
+
 def test_a_copy_leaves_the_original(jms: SqlJms, admin: Admin) -> None:
     send(jms, "queue://orders", "o1")
 

@@ -184,9 +184,8 @@ async def take_out(connection: AnyConnection, source: EntrySource, numbers: Sequ
 
 
 def _afresh(message: Message) -> Message:
-    """Return a message for another send: under its JMSMessageID, to be delivered now."""
-    fresh = {"destination": None, "delivery_count": -1, "redelivered": False, "delivery_time": None}
-    return message.model_copy(update=fresh)
+    """Return a message for another send: under its JMSMessageID, and not before its delivery time."""
+    return message.model_copy(update={"destination": None, "delivery_count": -1, "redelivered": False})
 
 
 def _cleaned(message: Message) -> Message:
