@@ -59,7 +59,12 @@ class MissingExtraError(ConfigurationError):
 
 
 class UnavailableError(DoubtlessError, ConnectionError):
-    """A server did not answer, so the result of the last call is unknown. Always transient."""
+    """A server did not answer, so the result of the last call is unknown. Always transient.
+
+    ``remedy`` says what to do, after the cause.
+    """
+
+    remedy: str = "start the server, or correct its URL"
 
     def __init__(self, what: str, doing: str) -> None:
         super().__init__(f"{what} is unavailable while {doing}")

@@ -91,7 +91,7 @@ def _report(error: Exception, state: CliState) -> int:
             return 2
         case UnavailableError():
             cause = first_line(error.__cause__ or TimeoutError("no answer")).rstrip(".")
-            state.complain(f"{error}: {cause}; start the server, or correct its URL")
+            state.complain(f"{error}: {cause}; {error.remedy}")
             return 3
         case DoubtlessError():
             state.complain(str(error))

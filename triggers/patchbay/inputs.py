@@ -1,6 +1,7 @@
 """Every input of a sink or filter as a trigger on its destination, with the settings for redelivery."""
 
 import builtins
+import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,8 @@ from triggers.providers.provider import Provider, Receiver, capabilities_of
 from triggers.selectors import Selector
 from triggers.service.options import CONSUMERS_DEFAULT, HistorySource
 from triggers.service.settings import NO_RETRY, Settings
+
+_log = logging.getLogger(__name__)
 
 AnyTrigger = Trigger[..., Any]
 
@@ -281,6 +284,7 @@ class WiredProvider:
         if not self._missing:
             self.ready.set()
         if port.terms is None:
+            await self._warn_of_stranded(subscription)
             return inner
         sharing = capabilities_of(inner).sharing_transactions
         at_home = sharing if port.outlet.provider in self._outputs.here else None
@@ -292,6 +296,18 @@ class WiredProvider:
             outputs=self._outputs,
             sleep=self._sleep,
         )
+
+    async def _warn_of_stranded(self, name: str) -> None:
+        """Warn if messages wait in limbo for an input that had redelivery and has none any more."""
+        limbo = self._outputs.limbo
+        if limbo is not None and await limbo.next_due(name) is not None:
+            _log.warning(
+                "input %s: messages wait in limbo for another attempt, and it has no redelivery; give it "
+                'redelivery with on_failure = "fail_fast" until they have run, or delete them; '
+                "see: doubtless sqljms limbo list",
+                name,
+                extra={"trigger": name},
+            )
 
     def for_asyncio(self) -> Provider:
         """Return the same over asyncio drivers."""

@@ -83,6 +83,7 @@ class RedeliveringReceiver:
     _held: dict[int, "InLimbo | OddWaiting"] = field(default_factory=dict[int, "InLimbo | OddWaiting"])
     _blocked: Arrival | None = None
     _blocked_due: float = 0.0
+    _drained: bool = False
 
     @property
     def keep_alive_interval(self) -> timedelta:
@@ -92,8 +93,18 @@ class RedeliveringReceiver:
 
     @property
     def limbo(self) -> "Limbo | None":
-        """Where messages wait for their next attempt; None if no message of this input does."""
-        return self.outputs.limbo if self.terms.redelivery.on_failure == "delay" else None
+        """Where messages wait for their next attempt; None if no message of this input does.
+
+        Another ``on_failure`` may have put messages there before. They are not stranded, unless the trigger's
+        transactions reach the provider's messages, and not limbo.
+        """
+        reachable = self.delays or self.sharing is None or self.at_home is not None
+        return self.outputs.limbo if reachable and not self._drained else None
+
+    @property
+    def delays(self) -> bool:
+        """Whether failed messages are put in limbo."""
+        return self.terms.redelivery.on_failure == "delay"
 
     async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
         """Give up messages that died too often; return messages that are due again, else the provider's."""
@@ -113,6 +124,8 @@ class RedeliveringReceiver:
         taken = await limbo.take_all(self.terms.trigger, limit=1)
         rows: list[InLimbo | OddWaiting] = [*taken.waiting, *taken.odd]
         self._poll_due = now if rows else now + POLL_INTERVAL
+        if not rows and not self.delays and not self._held:
+            self._drained = await limbo.next_due(self.terms.trigger) is None
         self._held |= {entry.id: entry for entry in rows}
         messages = [Arrival(entry.message, entry) for entry in taken.waiting]
         # A row that is not a message is parked like any unreadable delivery, and removed when it is
@@ -130,13 +143,10 @@ class RedeliveringReceiver:
         return [blocked]
 
     async def _died_too_often(self, delivery: Received) -> bool:
-        if (
-            not isinstance(delivery, Arrival)
-            or delivery.message.delivery_count <= self.terms.redelivery.attempts
-        ):
+        if not isinstance(delivery, Arrival) or delivery.message.delivery_count <= self._attempts(delivery):
             return False
         attempts = delivery.message.delivery_count - 1
-        if self.limbo is not None and self._waiting(delivery) is None:
+        if self.delays and self.limbo is not None and self._waiting(delivery) is None:
             await self._isolate(self.limbo, delivery, attempts)
         else:
             await self._give_up(delivery, DiedError(attempts), attempts, Cause.MAX_DELIVERY_COUNT)
@@ -167,12 +177,18 @@ class RedeliveringReceiver:
         attempts = max(arrival.message.delivery_count, 1)
         if not is_transient(error, self.terms.transient):
             await self._give_up(arrival, error, attempts, Cause.SERVICE_FAILED)
-        elif attempts >= self.terms.redelivery.attempts:
+        elif attempts >= self._attempts(arrival):
             await self._give_up(arrival, error, attempts, Cause.RETRIES_USED_UP)
-        elif self.limbo is None:
-            self._block(arrival, attempts)
-        else:
+        elif self.limbo is not None and (self.delays or self._waiting(arrival) is not None):
             await self._put_off(self.limbo, arrival, error, attempts)
+        else:
+            self._block(arrival, attempts)
+
+    def _attempts(self, arrival: Arrival) -> int:
+        """Return how many attempts a delivery has; a message in limbo keeps the number it was put in with."""
+        waiting = self._waiting(arrival)
+        again = None if waiting is None else waiting.again
+        return self.terms.redelivery.attempts if again is None else again.max_attempts
 
     def _block(self, arrival: Arrival, attempts: int) -> None:
         again = {"delivery_count": attempts + 1, "redelivered": True}
@@ -222,7 +238,7 @@ class RedeliveringReceiver:
 
     async def shares(self, history: HistoryStore) -> bool:
         """Whether the transactions of this history reach the provider's messages, and limbo."""
-        if self.sharing is None or (self.limbo is not None and self.at_home is None):
+        if self.sharing is None or (self.delays and self.limbo is not None and self.at_home is None):
             return False
         return await self.sharing.shares(history)
 
@@ -305,7 +321,7 @@ class RedeliveringReceiver:
         """Recover these; this was not an attempt."""
         waiting, others = self._sorted(received)
         if waiting and self.limbo is not None:
-            await self.limbo.give_back(waiting)
+            await self.limbo.give_back(waiting, delay)
             self._forget(waiting)
         if others:
             await self.inner.recover(others, delay)

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
+from history.bridge import drive
 from tests.acceptance.in_process import InProcess
 from tests.fixtures.monitoring import ask
 from tests.fixtures.waiting import eventually
+from triggers.providers.sqlremote.links import Links
 from triggers.providers.sqlremote.publication.publication import Publication
 from triggers.testing.redis_server import free_port
 
@@ -104,6 +106,42 @@ def test_links_answer_monitoring_and_log_as_is_configured(tmp_path: Path, module
 
     assert ('doubtless_trigger_state{state="running",trigger="apply"} 1.0' in metrics) == bool(module)
     assert (logged["process"], logged["consumer"]) == (process.pid, "munich")
+
+
+@pytest.mark.parametrize(
+    "position", ["a b:3", "é:3", "x" * 49 + ":3", ":3", "x:", "x:٣", "x:-3", "x:9223372036854775808"]
+)
+def test_a_position_that_no_end_has_printed_changes_nothing(tmp_path: Path, position: str) -> None:
+    doubtless = InProcess(tmp_path)
+    (tmp_path / "x.toml").write_text(SETTINGS.format(name="x", peer="y", folder=tmp_path))
+    doubtless("sqlremote", "setup", "x.toml")
+    before = doubtless("sqlremote", "status", "x.toml", "--json").json
+
+    refused = doubtless("sqlremote", "reset", "x.toml", "orders", "--peer", position, "--yes")
+
+    assert refused.code == 2
+    assert "--peer:" in refused.error
+    assert "is no EPOCH:OFFSET" in refused.error
+    assert doubtless("sqlremote", "status", "x.toml", "--json").json == before
+
+
+def test_a_link_that_another_process_runs_is_not_called_a_server_without_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    doubtless = InProcess(tmp_path)
+    (tmp_path / "x.toml").write_text(SETTINGS.format(name="x", peer="y", folder=tmp_path))
+    doubtless("sqlremote", "setup", "x.toml")
+    links = Links.from_file(tmp_path / "x.toml")
+    agent = links.agent("orders", applies=False)
+    drive(agent.step())
+
+    refused = doubtless("sqlremote", "send", "x.toml")
+
+    drive(agent.close())
+    drive(links.close())
+    assert refused.code == 3
+    assert f"taking it: {agent.end.token} runs it; wait until that process ends, or stop it" in refused.error
 
 
 def test_a_link_that_nobody_knows_is_named(tmp_path: Path) -> None:

@@ -235,7 +235,7 @@ def reset(
 def unsubscribe(
     context: typer.Context,
     topic: str = typer.Argument(help="The topic."),
-    subscription: str = typer.Argument(help="The name of the subscription."),
+    subscription: str = typer.Argument(help="The name of the subscription; - means the one without a name."),
     yes: bool = YES_OPTION,
     provider: str | None = PROVIDER_OPTION,
 ) -> None:

@@ -38,7 +38,10 @@ SOME_ARGUMENT: Any = typer.Argument(
 )
 ALL_OPTION: Any = typer.Option(False, "--all", help="All messages that wait there.")
 SUBSCRIPTION_OPTION: Any = typer.Option(
-    None, "--subscription", "-s", help="The subscription of a topic. Not needed if the topic has only one."
+    None,
+    "--subscription",
+    "-s",
+    help="The subscription of a topic; - means the one without a name. Not needed if the topic has only one.",
 )
 FORCE_OPTION: Any = typer.Option(
     False, "--force", help="Also change messages that a running consumer handles."

@@ -1,5 +1,6 @@
 """The work of ``doubtless sqlremote``; loaded when a command runs, because it loads SQLAlchemy."""
 
+import re
 import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ import typer
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.sql.links.watermark import LinkRow
-from history.store.watermark import Epoch, Offset
+from history.store.watermark import MAX_OFFSET, Epoch, Offset
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.output import CliState
@@ -30,7 +31,10 @@ from triggers.providers.sqlremote.extraction.load import load
 from triggers.providers.sqlremote.inspection import status as status_of
 from triggers.providers.sqlremote.links import LINK, Links, fresh_epoch
 from triggers.providers.sqlremote.protocol.alarms import awaits_extract
+from triggers.providers.sqlremote.protocol.packet import is_epoch
 from triggers.providers.sqlremote.publication.log import LinkLog
+
+_OFFSET = re.compile(r"[0-9]{1,20}")
 
 #: The columns of a table of links; JSON has everything.
 COLUMNS = (
@@ -287,9 +291,14 @@ def reset(links: Links, link: str, *, peer: tuple[Epoch, Offset] | None, confirm
 
 
 def begin_of(peer: str, *, option: str = "--peer") -> tuple[Epoch, Offset]:
-    """Read the position that ``reset`` or ``load`` has printed at the other end."""
+    """Read the position that ``reset`` or ``load`` has printed at the other end.
+
+    Raises:
+        ConfigurationError: no end can have printed it. The messages of the link could not carry it.
+    """
     epoch, _, offset = peer.rpartition(":")
-    if not epoch or not offset.isdigit():
+    is_offset = _OFFSET.fullmatch(offset) is not None and int(offset) <= MAX_OFFSET
+    if not is_epoch(epoch) or not is_offset:
         raise ConfigurationError(option, f"{peer!r} is no EPOCH:OFFSET", "copy what was printed there")
     return Epoch(epoch), Offset(int(offset))
 

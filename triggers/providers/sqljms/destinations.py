@@ -9,7 +9,8 @@
 
 A subscription is durable unless the destination ends with ``?durable=no``: then it exists while one of its
 consumers does. A topic without subscriptions keeps messages in a durable subscription without a name. The
-first subscriber takes this subscription over.
+first subscriber to ``orders`` takes this subscription over. A subscriber to ``topic://orders`` does not: what
+was kept stays there, and nothing is added to it while there are other subscriptions.
 """
 
 import logging
@@ -26,6 +27,9 @@ TEMPORARY = "temporary:"
 
 #: The name of the subscription that keeps messages for the first subscriber.
 NOBODY = ""
+
+#: What operators write for that subscription.
+NOBODY_SHOWN = "-"
 
 #: The log of a new subscription that gets nothing of earlier messages: otherwise its user would wonder why.
 NEW_AMONG_OTHERS = (

@@ -99,11 +99,14 @@ LOOK = for_each_kind(
     "SELECT 1",
 )
 
-# SQLite, second: claim.
+# SQLite, second: claim. Since the first look, another client may have taken everything over.
 CLAIM = for_each_kind(
     """UPDATE {entry} SET handling_client_id = :client, read_state = :token,
         delivery_count = delivery_count + 1
-    WHERE {place} = :place AND msg_id IN (
+    WHERE {place} = :place AND EXISTS (
+        SELECT 1 FROM {parent} AS s
+        WHERE s.{place} = :place AND COALESCE(s.exclusive_client_id, :client) = :client
+    ) AND msg_id IN (
         SELECT e.msg_id FROM (SELECT {now} AS now) AS clock
         CROSS JOIN json_each('[9,8,7,6,5,4,3,2,1,0]') AS p
         CROSS JOIN {entry} AS e INDEXED BY {entry}_free

@@ -217,6 +217,7 @@ class RemoteSettings(BaseModel):
         if not links:
             raise ConfigurationError("links", "there is none", "write a [links.NAME]")
         _refuse_different_tables(links)
+        _refuse_shared_addresses(links)
         above = sorted(name for name, link in links.items() if link.consolidated)
         if len(above) > 1:
             raise ConfigurationError(
@@ -238,6 +239,21 @@ def _refuse_different_tables(links: Mapping[str, LinkSettings]) -> None:
                     f"links.{name}.tables",
                     f"they differ from those of {other}, which has the same publication",
                     "name the same tables, or another publication",
+                )
+
+
+def _refuse_shared_addresses(links: Mapping[str, LinkSettings]) -> None:
+    """Refuse two links with one inbox or outbox: a link deletes the messages of the other one."""
+    for field in ("inbox", "outbox"):
+        first: dict[tuple[str, str], str] = {}
+        for name, link in links.items():
+            address: str = getattr(link, field)
+            other = first.setdefault((link.carrier, address), name)
+            if other != name:
+                raise ConfigurationError(
+                    f"links.{name}.{field}",
+                    f"{address!r} is the {field} of {other} as well",
+                    f"give each link its own {field}, such as {address}-{name}",
                 )
 
 

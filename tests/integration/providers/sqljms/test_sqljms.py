@@ -134,6 +134,19 @@ class TestDestinations:
         assert bodies(database, "topic://orders") == []
         assert set(database.counts().values()) == {0}
 
+    def test_nothing_more_is_kept_for_the_first_subscriber_while_there_is_another(
+        self, database: Database
+    ) -> None:
+        provider = database.provider()
+        send(provider, "orders", Message(body="early"))
+        jms = opened(provider, "topic://orders", subscription="jms")
+
+        send(provider, "topic://orders", Message(body="late"))
+        send(provider, "orders", Message(body="later"))
+
+        assert [arrival.message.body for arrival in received(jms)] == ["late", "later"]
+        assert bodies(database, "orders", subscription="first") == ["early"]
+
     def test_a_queue_is_shared_by_all_triggers(self, database: Database) -> None:
         provider = database.provider()
         one, two = (opened(provider, QUEUE, subscription=name) for name in ("one", "two"))

@@ -107,6 +107,32 @@ def test_a_move_to_a_topic_that_nobody_reads_yet_loses_nothing(jms: SqlJms, admi
     assert [one.uuid for one in received(jms, "prices")] == ["o1"]
 
 
+def test_the_subscription_without_a_name_has_a_name_for_operators(jms: SqlJms, admin: Admin) -> None:
+    send(jms, "prices", "o1")
+    received(jms, "topic://prices")
+    with pytest.raises(ConfigurationError, match="prices is a topic with: -, "):
+        drive(admin.entries("prices"))
+
+    (entry,) = drive(admin.entries("prices", "-"))
+    drive(admin.unsubscribe("prices", "-"))
+
+    assert entry.uuid == "o1"
+    assert "" not in [view.subscription for view in drive(admin.subscriptions("prices"))]
+    with pytest.raises(NotFoundError, match="subscription of prices '-'"):
+        drive(admin.unsubscribe("prices", "-"))
+
+
+def test_a_delayed_message_is_not_delivered_earlier_because_it_was_moved(jms: SqlJms, admin: Admin) -> None:
+    due = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    send(jms, "queue://orders", "o1", delivery_time=due)
+
+    drive(admin.move("orders", "queue://archive"))
+
+    (entry,) = drive(admin.entries("archive"))
+    assert entry.due == due
+    assert received(jms, "queue://archive") == []
+
+
 def test_a_copy_leaves_the_original(jms: SqlJms, admin: Admin) -> None:
     send(jms, "queue://orders", "o1")
 

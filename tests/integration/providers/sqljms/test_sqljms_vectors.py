@@ -231,6 +231,18 @@ def test_d10_what_nobody_reads_is_swept(database: Database) -> None:
     assert database.counts()["dms_topic_entry"] == 2
 
 
+def test_d10_a_dead_letter_does_not_expire(database: Database) -> None:
+    receiver = opened(provider := database.provider(), QUEUE)
+    send(provider, QUEUE, ONE.model_copy(update={"expiration": datetime.fromtimestamp(5, UTC)}))
+    drive(receiver.dead_letter(received(receiver), "no such customer"))
+
+    database.set_clock(6000)
+    [letter] = received(opened(provider, "DLQ.q"))
+
+    assert letter.message.expiration is None
+    assert letter.message.properties["doubtless_expiration"] == 5000
+
+
 def test_d14_a_temporary_queue_ends_with_its_client(database: Database) -> None:
     provider = database.provider()
     destination, receiver = drive(provider.open_temporary("replies"))

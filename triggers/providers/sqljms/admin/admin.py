@@ -19,6 +19,7 @@ from triggers.providers.sqljms.admin.steps import (
     chosen_of,
     find,
     messages_of,
+    name_of,
     origin_of,
     resend,
     source_of,
@@ -269,9 +270,11 @@ class Admin:
             ConfigurationError: a consumer is attached to it.
         """
         name = Destination.parse(topic).name
-        end = partial(clients.end_subscription, topic=name, name=subscription)
-        if not await self.run("unsubscribing", end):
-            raise NotFoundError(f"subscription of {name}", subscription)
+        for candidate in dict.fromkeys((subscription, name_of(subscription))):
+            end = partial(clients.end_subscription, topic=name, name=candidate)
+            if await self.run("unsubscribing", end):
+                return
+        raise NotFoundError(f"subscription of {name}", subscription)
 
     async def drop(self, destination: str, *, force: bool = False) -> None:
         """Delete a queue or topic with all its messages.

@@ -12,7 +12,7 @@ from history.sql.database.engine import AnyConnection, fetch
 from triggers.providers.provider import Arrival, Unreadable
 from triggers.providers.sqljms.admin import statements as sql
 from triggers.providers.sqljms.codec import COLUMNS
-from triggers.providers.sqljms.destinations import FIND, Destination, DestinationKind
+from triggers.providers.sqljms.destinations import FIND, NOBODY, NOBODY_SHOWN, Destination, DestinationKind
 from triggers.providers.sqljms.receiving import entries
 from triggers.providers.sqljms.receiving.entries import EntrySource, listed
 from triggers.providers.sqljms.receiving.odd_rows import read_together
@@ -71,11 +71,18 @@ async def source_of(connection: AnyConnection, text: str, subscription: str | No
     if subscription is None and len(subscribers) == 1:
         return EntrySource(destination_kind, next(iter(subscribers.values())))
     if subscription is None:
-        names = ", ".join(sorted(subscribers)) or "none"
+        names = ", ".join(name or NOBODY_SHOWN for name in sorted(subscribers)) or "none"
         raise ConfigurationError("subscription", f"{name} is a topic with: {names}", "name one of them")
     if subscription not in subscribers:
-        raise NotFoundError(f"subscription of {name}", subscription)
+        subscription = name_of(subscription)
+    if subscription not in subscribers:
+        raise NotFoundError(f"subscription of {name}", subscription or NOBODY_SHOWN)
     return EntrySource(destination_kind, subscribers[subscription])
+
+
+def name_of(subscription: str) -> str:
+    """Return the name of a subscription as an operator writes it: ``-`` is the one without a name."""
+    return NOBODY if subscription == NOBODY_SHOWN else subscription
 
 
 async def address_of(connection: AnyConnection, text: str, *, there: bool = False) -> str:
@@ -177,9 +184,8 @@ async def take_out(connection: AnyConnection, source: EntrySource, numbers: Sequ
 
 
 def _afresh(message: Message) -> Message:
-    """Return a message for another send: under its JMSMessageID, to be delivered now."""
-    fresh = {"destination": None, "delivery_count": -1, "redelivered": False, "delivery_time": None}
-    return message.model_copy(update=fresh)
+    """Return a message for another send: under its JMSMessageID, and not before its delivery time."""
+    return message.model_copy(update={"destination": None, "delivery_count": -1, "redelivered": False})
 
 
 def _cleaned(message: Message) -> Message:

@@ -235,10 +235,11 @@ class Limbo:
         lease, chosen = milliseconds(self.lease), listed(connection, ids)
         await execute(connection, sql.RENEW, at=self.clock(), token=token, ids=chosen, lease=lease)
 
-    async def give_back(self, taken: Sequence[InLimbo | OddWaiting]) -> None:
-        """Give these back, as if nobody had taken them."""
+    async def give_back(self, taken: Sequence[InLimbo | OddWaiting], delay: timedelta = timedelta(0)) -> None:
+        """Give these back, as if nobody had taken them; nobody may take them before ``delay`` is over."""
         for token, ids in _by_token(taken).items():
-            work = partial(self._let_go, token=token, ids=ids, change=-1, pause=None, error=None)
+            pause = delay or None
+            work = partial(self._let_go, token=token, ids=ids, change=-1, pause=pause, error=None)
             await self.run("giving messages back", work)
 
     async def put_off(self, taken: InLimbo, pause: timedelta, *, error: str, failed: bool = True) -> bool:

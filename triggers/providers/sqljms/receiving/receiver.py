@@ -13,13 +13,14 @@ from typing import cast
 from sqlalchemy.exc import DBAPIError
 
 from history.errors import ConfigurationError
-from history.message import Message
+from history.message import Message, PropertyValue
 from history.sql.database.engine import AnyConnection, execute, fetch
 from history.sql.statements.dialects import Dialect
 from history.sql.transaction import unavailable
 from history.store import HistoryStore
 from history.store.parking import encodable
 from history.store.parking import raw_fields as raw_shown
+from history.store.times import milliseconds_of
 from triggers.providers.brokers.delivery import read
 from triggers.providers.provider import AT_ONCE, RECEIVE_WAIT, ProviderUnavailableError, Received, Unreadable
 from triggers.providers.sqljms.codec import decode, raw_fields
@@ -380,15 +381,19 @@ def _handle(received: Received) -> tuple[int, int]:
 
 
 def _dead(received: Received, number: int, reason: str) -> Message:
-    """Return a copy for the dead-letter destination, under the identity that it was given."""
-    properties = {"dead-letter-reason": reason}
+    """Return a copy for the dead-letter destination, under the identity that it was given.
+
+    It does not expire: nobody would see it there.
+    """
+    properties: dict[str, PropertyValue] = {"dead-letter-reason": reason}
     if isinstance(received, Unreadable):
         fields = raw_shown(received.fields)
         return Message(body=dict(fields), message_id=f"ID:{number}", properties=properties)
     message = received.message
-    return message.model_copy(
-        update={"properties": {**message.properties, **properties}, "delivery_time": None}
-    )
+    if message.expiration is not None:
+        properties["doubtless_expiration"] = milliseconds_of(message.expiration)
+    changes = {"delivery_time": None, "expiration": None}
+    return message.model_copy(update={"properties": {**message.properties, **properties}, **changes})
 
 
 def _milliseconds(duration: timedelta) -> int:

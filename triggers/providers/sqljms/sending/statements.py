@@ -47,13 +47,17 @@ _SEND = """
     FROM readers AS r"""
 
 #: The readers of a message. In a restored or recreated database, the id that a sender has remembered may
-#: belong to another destination.
+#: belong to another destination. The subscription without a name, which keeps messages for the first
+#: subscriber, gets nothing while there are others: perhaps nobody ever takes it over.
 _READERS = {
     DestinationKind.QUEUE: """SELECT queue_id AS id FROM dms_queue
         WHERE queue_id = :destination AND queue_name = :expected_name""",
     DestinationKind.TOPIC: """SELECT subscriber_id AS id FROM dms_topic_sub
         WHERE topic_id = :destination AND (durable = 1 OR active = 1) AND EXISTS (
-            SELECT 1 FROM dms_topic WHERE topic_id = :destination AND topic_name = :expected_name)""",
+            SELECT 1 FROM dms_topic WHERE topic_id = :destination AND topic_name = :expected_name)
+            AND (subscriber_name <> '' OR NOT EXISTS (
+                SELECT 1 FROM dms_topic_sub AS o WHERE o.topic_id = :destination
+                    AND o.subscriber_name <> '' AND (o.durable = 1 OR o.active = 1)))""",
 }
 
 # SQLite: the same, as a separate statement.

@@ -5,6 +5,7 @@ The trigger applies the work: :meth:`Agent.step` hands out an
 how far it was stored.
 """
 
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ from triggers.providers.sqlremote.agent.incoming import IncomingHalf
 from triggers.providers.sqlremote.agent.outgoing import OutgoingHalf
 from triggers.providers.sqlremote.protocol.inbox import Apply
 from triggers.providers.sqlremote.protocol.subscriber import next_poll
+
+_log = logging.getLogger(__name__)
 
 #: How often an agent renews its lease, and checks whether its link was stopped.
 LOOK: Final = timedelta(seconds=1)
@@ -46,6 +49,7 @@ class Agent:
     _due: datetime | None = None
     _looked: datetime | None = None
     _pruned: datetime | None = None
+    _stepped: datetime | None = None
 
     def __post_init__(self) -> None:
         applies = self.applies and self.end.settings.direction != "send"
@@ -71,6 +75,7 @@ class Agent:
                 again.
             ConfigurationError: the link does not exist.
         """
+        self._heed_clock()
         async with self._anew_on_failure():
             if self.end.row is None:
                 await self.end.open()
@@ -117,6 +122,19 @@ class Agent:
         """Leave the link and its carrier."""
         async with self._anew_on_failure():
             await self.end.close()
+
+    def _heed_clock(self) -> None:
+        """Begin again if the clock was set back: otherwise every pause would last so much longer."""
+        now, last = self.end.clock(), self._stepped
+        self._stepped = now
+        if last is not None and now < last - LOOK:
+            _log.warning(
+                "link %s: the clock was set back by %s; the link begins again with its stored row",
+                self.end.link,
+                last - now,
+                extra={"trigger": f"link:{self.end.link}"},
+            )
+            self.end.row = self._looked = self._pruned = self.incoming.held_until = None
 
     async def _look(self) -> None:
         now = self.end.clock()

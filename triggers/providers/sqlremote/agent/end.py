@@ -41,8 +41,11 @@ LEASE: Final = timedelta(minutes=1)
 class LinkBusyError(ProviderUnavailableError):
     """Another agent runs the link; this one waits until the other has left, or is known to be dead."""
 
+    remedy = "wait until that process ends, or stop it"
+
     def __init__(self, link: str, agent: str) -> None:
-        super().__init__(f"link {link}", f"taking it: {agent} runs it")
+        super().__init__(f"link {link}", "taking it")
+        self.__cause__ = BlockingIOError(f"{agent} runs it")
 
 
 def utc_now() -> datetime:

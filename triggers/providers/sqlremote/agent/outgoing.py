@@ -122,7 +122,7 @@ class OutgoingHalf:
         end, now = self.end, self.end.clock()
         schedule = end.settings.schedule
         last = end.publisher.columns.time_sent
-        if self._opened is not None:
+        if self._opened is not None and self._opened <= now:  # else the clock was set back
             last = self._opened if last is None else max(last, self._opened)
         if schedule.frequency == "D" and last is None:
             last = self._opened = now

@@ -144,8 +144,13 @@ def _report(about: list[str]) -> LinkReport | None:
             raise MangledError("the report about the other direction cannot be read")
 
 
+def is_epoch(text: str) -> bool:
+    """Whether a message can carry a text as an epoch: 1 to 48 ASCII letters, digits, dots, ``_`` or ``-``."""
+    return _EPOCH.fullmatch(text) is not None
+
+
 def _epoch(text: str) -> Epoch:
-    if _EPOCH.fullmatch(text) is None:
+    if not is_epoch(text):
         raise MangledError("the epoch is missing")
     return Epoch(text)
 

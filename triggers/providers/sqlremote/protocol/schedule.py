@@ -53,8 +53,9 @@ class Schedule:
 
         ``last`` is when this peer was served, and ``others`` when the peers with the same period were: they
         are served together. A new peer with a period is due immediately; with a time, at that time.
+        A peer that was served in the future is due: the clock was set back since.
         """
-        if self.time is None:
+        if self.time is None or (last is not None and last > now):
             return True
         if self.frequency == "P":
             served = [last, *others]

@@ -94,6 +94,11 @@ def test_a_time_of_the_day_is_due_once_a_day() -> None:
     assert nightly.due(ten - 48 * HOUR, now=NOON), "the one of yesterday was missed"
 
 
+@pytest.mark.parametrize("schedule", ["every 01:00", "at 22:00"])
+def test_a_peer_that_was_served_in_the_future_is_due_because_the_clock_was_set_back(schedule: str) -> None:
+    assert Schedule.parse(schedule).due(NOON + 48 * HOUR, now=NOON)
+
+
 def test_hooks_are_named_by_a_text() -> None:
     assert type(load_hooks(None)) is Hooks
     assert isinstance(load_hooks("triggers.providers.sqlremote.agent.hooks:Hooks"), Hooks)
@@ -110,3 +115,15 @@ def test_there_is_one_consolidated_database_above_an_end(tmp_path: Path) -> None
         load(tmp_path, f"{one}[links.stock]{other}")
 
     assert raised.value.setting == "links.stock.consolidated"
+
+
+@pytest.mark.parametrize(("shared", "own"), [("inbox", "munich"), ("outbox", "berlin")])
+def test_two_links_cannot_share_an_address(tmp_path: Path, shared: str, own: str) -> None:
+    second = GOOD.partition("[links.orders]")[2].replace(own, "paris")
+
+    with pytest.raises(ConfigurationError) as raised:
+        load(tmp_path, f"{GOOD}[links.stock]{second}")
+
+    assert raised.value.setting == f"links.stock.{shared}"
+    another = second.replace("/mnt/exchange", "/mnt/other")
+    assert len(load(tmp_path, f"{GOOD}[links.stock]{another}").links) == 2
