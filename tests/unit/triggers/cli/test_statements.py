@@ -37,10 +37,10 @@ def test_each_subscription_is_a_link_that_captures_the_tables_of_its_publication
     links = loaded(EXPORT, tmp_path).links
 
     assert list(links) == ["field_1", "field_2", "night"]
-    assert {(one.inbox, one.publication, one.capture, one.to_sender) for one in links.values()} == {
-        ("hq", "orders_pub", True, True),
-        ("hq_user", "orders_pub", True, True),
+    assert {(one.publication, one.capture, one.to_sender) for one in links.values()} == {
+        ("orders_pub", True, True)
     }
+    assert [one.inbox for one in links.values()] == ["hq-field_1", "hq-field_2", "hq_user-night"]
     assert links["field_1"].tables == ("customers(id, name)", "orders subscribe by rep_key")
     assert [one.subscription for one in links.values()] == ["1", None, None]
     assert [one.outbox for one in links.values()] == ["f1", "f2", "night-example.com"]
@@ -52,6 +52,21 @@ def test_a_remote_database_has_one_link_to_the_database_above(tmp_path: Path) ->
     (link,) = loaded(text + "CREATE SUBSCRIPTION TO p FOR hq", tmp_path).links.values()
 
     assert (link.consolidated, link.to_sender, link.outbox) == (True, False, "it-s-hq")
+
+
+def test_the_outbox_of_each_end_is_the_inbox_of_the_other(tmp_path: Path) -> None:
+    above = loaded(
+        """CREATE REMOTE TYPE file ADDRESS 'hq'; GRANT PUBLISH TO boss; CREATE PUBLICATION p (TABLE t);
+        GRANT REMOTE TO a, b TYPE file ADDRESS 'box a', 'box b'; CREATE SUBSCRIPTION TO p FOR a, b""",
+        tmp_path,
+    ).links["a"]
+    (below,) = loaded(
+        """CREATE REMOTE TYPE file ADDRESS 'box a'; GRANT PUBLISH TO a; CREATE PUBLICATION p (TABLE t);
+        GRANT CONSOLIDATE TO boss TYPE file ADDRESS 'hq'; CREATE SUBSCRIPTION TO p FOR boss""",
+        tmp_path,
+    ).links.values()
+
+    assert (above.inbox, above.outbox) == (below.outbox, below.inbox) == ("hq-a", "box-a")
 
 
 def test_a_column_to_subscribe_by_is_among_the_columns_of_its_table(tmp_path: Path) -> None:
@@ -89,6 +104,7 @@ def test_several_subscriptions_of_a_user_are_several_links(tmp_path: Path) -> No
     links = loaded(text, tmp_path).links
 
     assert {name: one.tables for name, one in links.items()} == {"a-p": ("t",), "a-q": ("u",)}
+    assert [(one.inbox, one.outbox) for one in links.values()] == [("here-a-p", "a-p"), ("here-a-q", "a-q")]
 
 
 @pytest.mark.parametrize(

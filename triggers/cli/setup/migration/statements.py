@@ -76,6 +76,22 @@ class Remote:
     notes: list[Note] = field(default_factory=list[Note])
 
 
+@dataclass(frozen=True, slots=True)
+class MigratedLink:
+    """One link, for one subscription of a user.
+
+    In SQL Remote, all remote databases send to one inbox of the consolidated database. Each link needs an
+    inbox of its own: that address, and the name of the remote user.
+    """
+
+    name: str
+    user: str
+    remote: Remote
+    subscription: PublishedTo
+    inbox: str
+    outbox: str
+
+
 @dataclass(slots=True)
 class Statements:
     """What a file says; ``left_out`` has the statements that say nothing about links."""
@@ -212,54 +228,66 @@ def links_of(statements: Statements) -> str:
         'database = "postgresql://user@host/database"',
         "",
     ]
-    for name, user, remote, subscription in _links(statements):
-        publication = subscription.publication
+    for link in _links(statements):
+        remote, publication = link.remote, link.subscription.publication
         tables = statements.publications.get(publication, PublicationStatements()).tables
         settings: Mapping[str, object] = {
-            "publication": publication or name,
+            "publication": publication or link.name,
             "carrier": "file:///mnt/exchange",
-            "inbox": _address(statements.addresses.get(remote.kind) or statements.publisher or "here"),
-            "outbox": _address(remote.address or user),
+            "inbox": link.inbox,
+            "outbox": link.outbox,
             **({"consolidated": True} if remote.consolidated else {}),
             **({"send": remote.send} if remote.send else {}),
             **({"tables": tables, "capture": True} if tables else {}),
-            **({"subscription": subscription.value} if subscription.value is not None else {}),
+            **({} if link.subscription.value is None else {"subscription": link.subscription.value}),
             **({"to_sender": True} if tables and not remote.consolidated else {}),
         }
-        lines.append(f"[links.{json.dumps(name, ensure_ascii=False)}]")
+        lines.append(f"[links.{json.dumps(link.name, ensure_ascii=False)}]")
         lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in settings.items()]
         lines.append("")
     return "\n".join(lines)
 
 
-def _links(statements: Statements) -> Iterator[tuple[str, str, Remote, PublishedTo]]:
-    """Yield the name of each link, its user, and its subscription: one link for each."""
+def _links(statements: Statements) -> Iterator[MigratedLink]:
+    """Yield the links: one for each subscription of each remote user."""
+    publisher = statements.publisher
     for user, remote in statements.remotes.items():
+        here = statements.addresses.get(remote.kind) or publisher or "here"
+        there = remote.address or user
+        if not remote.consolidated:
+            here += f"-{user}"
+        elif publisher is not None:
+            there += f"-{publisher}"
         for subscription in remote.publications or [PublishedTo("")]:
-            name = user if len(remote.publications) < 2 else f"{user}-{subscription.publication}"  # noqa: PLR2004
-            yield name, user, remote, subscription
+            part = f"-{subscription.publication}" if len(remote.publications) > 1 else ""
+            inbox, outbox = _address(here + part), _address(there + part)
+            yield MigratedLink(user + part, user, remote, subscription, inbox, outbox)
 
 
 def report_of(statements: Statements) -> str:
     """Return the report in Markdown."""
     lines = ["# Links of SQL Remote", "", f"{sum(1 for _ in _links(statements))} links are made.", ""]
-    for name, user, remote, subscription in _links(statements):
+    for link in _links(statements):
+        remote = link.remote
+        is_same = link.outbox == remote.address
         notes = [
             Note(
-                Fit.SAME if _address(remote.address) == remote.address else Fit.CHECK,
+                Fit.SAME if is_same else Fit.CHECK,
                 f"TYPE {remote.kind} ADDRESS '{remote.address}'",
-                f"outbox = {_address(remote.address)!r}",
+                f"outbox = {link.outbox!r}" + ("" if is_same else ": the inbox of the other end"),
             ),
             Note(Fit.CHECK, f"message system {remote.kind}", "choose the carrier"),
             *([Note(Fit.SAME, f"SEND {remote.send}", f"send = {remote.send!r}")] if remote.send else []),
             *remote.notes,
-            *statements.publications.get(subscription.publication, PublicationStatements()).notes,
+            *statements.publications.get(link.subscription.publication, PublicationStatements()).notes,
         ]
+        if not remote.consolidated:
+            what = f"inbox = {link.inbox!r}: the outbox of the other end"
+            notes.append(Note(Fit.CHECK, "one inbox for all remote databases", what))
         if len(remote.publications) > 1:
-            notes.append(
-                Note(Fit.CHECK, f"{user} has several subscriptions", "give each link addresses of its own")
-            )
-        lines += [f"## {name}", "", *notes_table(notes)]
+            what = "one link for each, with its own addresses"
+            notes.append(Note(Fit.CHECK, f"{link.user} has several subscriptions", what))
+        lines += [f"## {link.name}", "", *notes_table(notes)]
     lines += left_out_table("statement", ((_line(text), why) for text, why in statements.left_out))
     return "\n".join(lines)
 
