@@ -181,11 +181,7 @@ class RecordedJoining(RecordedFirsts):
     async def _is_spoilt(self, trigger: str, period: StoredPeriod) -> bool:
         """Whether a period has a record that cannot be read."""
         (record,) = await self._records.get(trigger, PERIODS, [period.key])
-        if record is None:
-            return False
-        stored = [(f"{record.key.hex()} of {trigger}", record)]
-        read = readable("the period of a join", stored, StoredPeriod.of)
-        return all(other.key != period.key for other in read)
+        return record is not None and period.key not in _readable(trigger, [record])
 
     async def _add_to(
         self,
@@ -301,9 +297,7 @@ class RecordedJoining(RecordedFirsts):
         reads: list[Change] = [*(Get(PERIODS, key) for key in keys), Now()]
         *records, clock = await self._records.apply(trigger, reads, each=True)
         assert clock is not None  # noqa: S101  (as the protocol has it)
-        stored = [(f"{record.key.hex()} of {trigger}", record) for record in records if record is not None]
-        read = readable("the period of a join", stored, StoredPeriod.of)
-        periods = {period.key: period for period in read}
+        periods = _readable(trigger, records)
         return [periods.get(key) for key in keys], clock.at
 
     def _shown(self, trigger: str, period: StoredPeriod, messages: Iterable[Record | None]) -> Period:
@@ -329,6 +323,12 @@ class RecordedJoining(RecordedFirsts):
             parts=parts,
             taken=period.taken,
         )
+
+
+def _readable(trigger: str, records: Iterable[Record | None]) -> dict[bytes, StoredPeriod]:
+    """Return the periods of the records that can be read, by their keys; the others are logged."""
+    stored = [(f"{record.key.hex()} of {trigger}", record) for record in records if record is not None]
+    return {period.key: period for period in readable("the period of a join", stored, StoredPeriod.of)}
 
 
 def _begun(part: JoinPart, terms: JoinTerms, now: datetime) -> StoredPeriod:
