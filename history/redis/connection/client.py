@@ -20,6 +20,7 @@ from history.redis.connection.errors import (
     FaultKind,
     configuration_error,
     is_elsewhere,
+    is_wrong_type,
     kind_of,
 )
 from history.redis.connection.forks import survive_forks
@@ -189,7 +190,7 @@ class RedisClient:
             case FaultKind.NEVER:
                 raise configuration_error(error, doing, setting="history") from error
             case FaultKind.OTHER:
-                if "WRONGTYPE" in str(error):  # from a script, it is not the first word on every server
+                if is_wrong_type(error):
                     raise HistoryUnavailableError(f"{doing}: {WRONG_TYPE}") from error
                 raise error
 

@@ -151,6 +151,11 @@ def kind_of(error: Exception) -> FaultKind:
     return FaultKind.OTHER
 
 
+def is_wrong_type(error: Exception) -> bool:
+    """Whether a key has another type than ours. From a script, the word is not the first on each server."""
+    return "WRONGTYPE" in str(error)
+
+
 def is_elsewhere(error: Exception) -> bool:
     """Whether a new connection may find a server that can do it. This server did nothing."""
     if _fault_of(error) is not None:

@@ -19,6 +19,7 @@ from history.redis.connection.errors import (
     FaultKind,
     configuration_error,
     is_elsewhere,
+    is_wrong_type,
     kind_of,
 )
 from history.redis.connection.forks import survive_forks
@@ -233,11 +234,10 @@ class RedisLink:
         await close_client(self._client)
 
     def _translated(self, error: Exception, doing: str) -> Exception:
-        # Errors raised inside a script have these words further back, depending on the server's age.
-        if "WRONGTYPE" in str(error):
+        if is_wrong_type(error):
             problem = f"its key is not a stream (while {doing})"
             return ConfigurationError("destination", problem, "use another key")
-        if "NOGROUP" in str(error):
+        if "NOGROUP" in str(error):  # as WRONGTYPE, not the first word on each server
             return SubscriptionGoneError("the subscription", doing)
         fault = kind_of(error)
         if fault is FaultKind.NEVER:
