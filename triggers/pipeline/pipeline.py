@@ -471,14 +471,12 @@ class MessagePipeline:
             transaction.resume()
         self._reach(Step.CLAIMED)
         together: list[Run] = []
-        takes_batches, is_observed = self.execution.takes_batches, self.observe is not None
         for run in runs:
             decision = await judge.judge(run)
-            if is_observed:
-                self._reach(Step.DECIDED)
+            self._reach(Step.DECIDED)
             if not decision.runs:
                 continue
-            if takes_batches:
+            if self.execution.takes_batches:
                 together.append(run)
                 continue
             await self.execution.run(run, transaction)
@@ -537,7 +535,7 @@ class MessagePipeline:
     async def _park(self, runs: Sequence[Run]) -> None:
         parked = await self.lot.park([run.copy(self.settings.name) for run in runs])
         for run in runs:
-            run.parked, run.not_parked = parked, not parked
+            run.parked = parked
             run.acknowledge = run.acknowledge and parked
             self._tell(run, "" if parked else "NOT PARKED, because no place answers; delivered again later. ")
         self._reach(Step.PARKED)

@@ -83,9 +83,8 @@ class Run:
     notes: tuple[str, ...] = ()
     join: str | None = None
     acknowledge: bool = True
-    parked: bool = False
-    #: Whether no place took its parked copy.
-    not_parked: bool = False
+    #: Whether a place took its parked copy; None if nobody has tried to park it.
+    parked: bool | None = None
     #: For a duplicate: what the first run returned, in a tuple; None if that is not known.
     kept: tuple[Any] | None = None
     #: For a duplicate: how the first run failed, if that is known.
@@ -192,7 +191,7 @@ class Run:
     @property
     def is_kept(self) -> bool:
         """Whether nothing is left to do before its entry may be settled."""
-        return self.parked or not self.parks
+        return self.parked is True or not self.parks
 
     @property
     def parks(self) -> bool:
@@ -244,10 +243,10 @@ class Run:
         if self.verdict is not None or decision is None:
             return "; ".join([self.verdict or "it was not judged", *self.notes])
         after = None if end is None else end.aftermath
-        if not self.notes and not self.not_parked:
+        if not self.notes and self.parked is not False:
             return _usual_reason(decision, after)
         words = _in_words(decision, after)
-        if self.not_parked:
+        if self.parked is False:
             words = without_place(words)
         return in_row("; ".join([words, *self.notes]), decision.row)
 
@@ -316,7 +315,7 @@ class Run:
             decision.row,
             decision.rejected,
             decision.suspension if end is None else end.suspension or decision.suspension,
-            self.parked,
+            self.parked is True,
             0.0 if self.acknowledge else self._delay().total_seconds(),
             (self.kept and self.kept[0]) if end is None else end.result,
             self.error if self.failed_before is None else self.failed_before,
