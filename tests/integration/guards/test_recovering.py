@@ -58,7 +58,11 @@ def _work_off(function: Any, history: MemoryHistory) -> None:
     broker: Any = StubBroker(middleware=[])
     broker.emit_after("process_boot")
     broker.add_middleware(dramatiq_guarded(history=history, lease=None))
-    actor: Any = dramatiq.actor(broker=broker, actor_name="book", uuid="order")(function)
+    one_worked_off(broker, dramatiq.actor(broker=broker, actor_name="book", uuid="order")(function))
+
+
+def one_worked_off(broker: Any, actor: Any) -> None:
+    """Send an actor of Dramatiq one message, and work until nothing is left."""
     worker: Any = dramatiq.Worker(broker, worker_timeout=10, worker_threads=1)
     worker.start()
     try:

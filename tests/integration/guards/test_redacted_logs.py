@@ -15,6 +15,7 @@ from taskiq import InMemoryBroker
 
 from history import MemoryHistory
 from tests.integration.guards.test_celery_again import Shop
+from tests.integration.guards.test_recovering import one_worked_off
 from triggers import CARD_NUMBERS
 from triggers.guards.dramatiq import guarded as dramatiq_guarded
 from triggers.guards.faststream import guarded as faststream_guarded
@@ -69,16 +70,7 @@ def _work_off(function: Callable[[str], None], break_off: Callable[[Any], None],
         function(order)
 
     dramatiq.actor(broker=broker, actor_name="ship")(ship)
-    actor: Any = dramatiq.actor(broker=broker, actor_name="book", **options)(book)
-    worker: Any = dramatiq.Worker(broker, worker_timeout=10, worker_threads=1)
-    worker.start()
-    try:
-        actor.send("o-1")
-        broker.join("default", fail_fast=False)
-        worker.join()
-    finally:
-        worker.stop()
-        broker.close()
+    one_worked_off(broker, dramatiq.actor(broker=broker, actor_name="book", **options)(book))
 
 
 def _no_room(broker: Any) -> None:
