@@ -80,13 +80,12 @@ def _load(name: str, target: str) -> Any:
     else:
         app.command(name)(loaded)
     command = typer.main.get_group(app).commands[name]
-    for below in getattr(command, "commands", {}).values():
-        _summarize(below)
+    _summarize(command)
     return command
 
 
 def _summarize(command: Any) -> None:
-    """Have the help of a group show the whole first paragraph of a command's help, and not its beginning."""
+    """Have the help of a group show the whole first paragraph of each command's help, not its beginning."""
     command.short_help = " ".join((command.help or "").partition("\n\n")[0].split())
     for below in getattr(command, "commands", {}).values():
         _summarize(below)

@@ -7,10 +7,7 @@ row: "IN DOUBT: an earlier run did not finish; parked (row 10)".
 from collections.abc import Mapping
 from functools import cache
 
-from triggers.detection.aftermath import (
-    Aftermath,
-    Ending,
-)
+from triggers.detection.aftermath import Aftermath, Ending
 from triggers.detection.table import ROWS, Answer, Decision, Status, TableRow
 
 #: The facts about a message, by the number of its row.

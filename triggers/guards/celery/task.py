@@ -305,9 +305,9 @@ class _CeleryRun:
             if isinstance(outcome.error, FailedBeforeError):
                 return self._failed_before(outcome.error)
             return (outcome.result, None) if outcome.result_kept else self._first_result()
-        if not outcome.acknowledge and self._task.request.is_eager:
-            return None, not_now(self._guard.name, outcome)
         if not outcome.acknowledge:
+            if self._task.request.is_eager:
+                return None, not_now(self._guard.name, outcome)
             send_again(self._task, outcome.recover_after or AWAY_FOR)
             return None, self._celery.exceptions.Ignore()
         return None, GivenUpError.of(self._guard.name, outcome)
