@@ -9,6 +9,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from statistics import median
@@ -129,8 +130,9 @@ class _Profile:
             "Redis": float(server["used_cpu_user"]) + float(server["used_cpu_sys"]),
         }
         for thread in Path(f"/proc/{self.jvm}/task").iterdir():
-            group = _kind((thread / "comm").read_text().strip())
-            usage[group] = usage.get(group, 0.0) + _seconds(thread / "stat")
+            with suppress(OSError):  # the thread has ended since; the JVM's own number still counts its time
+                group = _kind((thread / "comm").read_text().strip())
+                usage[group] = usage.get(group, 0.0) + _seconds(thread / "stat")
         return usage
 
 
