@@ -1,5 +1,6 @@
 """``python -m benchmarks``: measure the rows and print them beside their floors and budgets."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -7,7 +8,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks.bench import DEFAULT, FULL, QUICK, Effort, open_bench
-from benchmarks.report import show, to_json
+from benchmarks.report import draw, show, to_json
 from benchmarks.result import Result
 from benchmarks.rows import ROWS
 
@@ -19,6 +20,7 @@ def main(
     ] = False,
     full: Annotated[bool, typer.Option(help="Many rounds, and the rows that fill Redis.")] = False,
     json: Annotated[bool, typer.Option(help="Print JSON instead of a table.")] = False,
+    picture: Annotated[Path | None, typer.Option(help="Also draw the speeds into this PNG.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Measure this row; may be given again.")] = None,
 ) -> None:
     """Measure the cost of a message beside its least possible cost. A missed budget is not an error."""
@@ -27,6 +29,8 @@ def main(
         raise typer.BadParameter(f"{', '.join(sorted(unknown))}: use one of {', '.join(names)}")
     effort = QUICK if quick else FULL if full else DEFAULT
     results = _measure(effort, only or [row.name for row in ROWS if effort.full or not row.full])
+    if picture is not None:
+        draw(results, picture)
     if json:
         print(to_json(results))
     else:

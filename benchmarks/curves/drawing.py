@@ -22,12 +22,8 @@ def draw(curves: Sequence[Curve], file: Path) -> None:
         frame.set_title(curve.title, fontsize=10)
         frame.set_xlabel(curve.grows)
         frame.set_ylabel("messages/s")
-        frame.yaxis.set_major_formatter(_in_thousands)
+        frame.yaxis.set_major_formatter("{x:,.0f}")
         frame.grid(alpha=0.3)
     for frame in frames[len(curves) :]:
         frame.set_visible(False)
     figure.savefig(file, dpi=90)
-
-
-def _in_thousands(value: float, _position: object) -> str:
-    return f"{value:,.0f}"
