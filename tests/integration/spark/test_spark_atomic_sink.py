@@ -23,6 +23,7 @@ from resolvers import Resolution
 from tests.fixtures.servers.spark import SPARK
 from tests.integration.helpers.orders import frame
 from triggers import RetrievalFailureEvent, on_retrieval_failure
+from triggers.spark import foreach_batch
 from triggers.spark.atomic_sink.sink import AtomicSink, RowsWriter, atomic_sink, into_table
 
 pytestmark = SPARK
@@ -301,6 +302,27 @@ def test_a_writer_of_ones_own_may_not_end_the_transaction(spark: SparkSession, s
         made(shop, tear)(rows(spark, ["u-1"]), 0)
 
     assert shop.outcomes("u-1") == [None]
+
+
+@pytest.mark.parametrize(
+    "history", ["redis://shop:hunter2@127.0.0.1/0", "mysql://shop:hunter2@db/shop", "shop:hunter2@db/shop"]
+)
+def test_an_error_about_a_history_quotes_no_password(history: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        atomic_sink(DESTINATION, uuid="uuid", history=history, write=into_table("bookings"), name="book")
+
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("setting", ["history", "parking"])
+def test_a_url_that_cannot_be_read_is_a_mistake_of_its_setting(setting: str) -> None:
+    urls = {"history": "redis://127.0.0.1/0", setting: "redis://shop:hun[ter2@127.0.0.1/0"}
+
+    with pytest.raises(ConfigurationError) as refused:
+        foreach_batch(DESTINATION, uuid="uuid", name="book", **cast("Any", urls))(print)
+
+    assert refused.value.setting == setting
+    assert "ter2" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ same name. No lease is needed: nobody else sees the claims of a task before they
 import time
 from collections.abc import Sequence
 from typing import Any, Unpack
-from urllib.parse import urlsplit
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
@@ -28,6 +27,8 @@ from history.errors import ConfigurationError
 from history.shell import ThreadShell
 from history.store.progress import BatchRecord, BatchState
 from history.support.references import dereferenced
+from history.support.rendering import shown
+from history.support.urls import origin, split_url
 from resolvers.loading import load_resolver
 from resolvers.resolution import Asked, asking
 from triggers.detection.table import Status
@@ -192,11 +193,12 @@ class AtomicSink(BatchHandler):
 
 def _check(history: Any, write: Any, rows: Any) -> None:
     url = dereferenced(history, "history") if isinstance(history, str) else ""
-    scheme = urlsplit(url).scheme.partition("+")[0]
+    scheme = split_url(url).scheme.partition("+")[0]
     if scheme not in {"postgresql", "postgres", "sqlite"}:
+        what = origin(url) if url else shown(history)
         raise ConfigurationError(
             "history",
-            f"an atomic sink needs a SQL database, and {history!r:.60} is none",
+            f"an atomic sink needs a SQL database, and {what} is none",
             "give postgresql://..., the database that the rows are written to; or use foreach_batch",
         )
     if not callable(write):
