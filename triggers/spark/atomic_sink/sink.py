@@ -22,6 +22,7 @@ from typing import Any, Unpack
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from history.errors import ConfigurationError
 from history.shell import ThreadShell
@@ -39,7 +40,7 @@ from triggers.spark.atomic_sink.transactions import RESULT, SinkTask
 from triggers.spark.atomic_sink.writers import RowsWriter, TableWriter, into_table
 from triggers.spark.batch.claims.findings import RowVerdict
 from triggers.spark.batch.claims.verdicts import KEY, VERDICT
-from triggers.spark.batch.ledger import Ledger, run_of
+from triggers.spark.batch.ledger import Ledger, QueryIdentity, run_of
 from triggers.spark.batch.second_look import EVENT, STATUS, judged_again
 from triggers.spark.batch.session import described
 from triggers.spark.batch_info import BatchReport
@@ -126,6 +127,23 @@ class AtomicSink(BatchHandler):
         self._write = write
         self._resolver = resolver
         self._rows = rows
+
+    def write_stream(self, stream: DataFrame) -> DataStreamWriter:
+        """Do as :meth:`BatchHandler.write_stream` does, after a check of the columns that are written.
+
+        Raises:
+            ConfigurationError: as there, or the stream lacks a column of :func:`into_table`.
+        """
+        self._check_written(stream)
+        return super().write_stream(stream)
+
+    def _checked(self, batch: DataFrame) -> QueryIdentity:
+        self._check_written(batch)
+        return super()._checked(batch)
+
+    def _check_written(self, frame: DataFrame) -> None:
+        if isinstance(self._write, TableWriter):
+            self._write.check(frame.columns)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Write one micro-batch; Spark calls this.
