@@ -99,6 +99,18 @@ def message_of(row: Mapping[str, Any], columns: Columns, *, destination: str, uu
         return Message.from_headers({"JMSDestination": destination, **kept, **identity}, body)
 
 
+def message_of_keyed(row: Mapping[str, Any], columns: Columns, *, destination: str, uuid: str) -> Message:
+    """Do the same as :func:`message_of` for a row with an identity, which is always a message.
+
+    Headers and properties have a limit, and columns have none. If a row exceeds it, the whole row is the
+    body, and the message has no further header and no property.
+    """
+    try:
+        return message_of(row, columns, destination=destination, uuid=uuid)
+    except ValidationError:
+        return Message(uuid=uuid, body=plain(dict(row)), destination=destination)
+
+
 def body_of(row: Mapping[str, Any], columns: Columns) -> Any:
     """Return the body of a row: its column for that, else the whole row as a JSON object."""
     return plain(dict(row)) if columns.body is None else _body(row[columns.body])
