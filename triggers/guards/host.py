@@ -14,10 +14,11 @@ from weakref import WeakSet
 
 from history.errors import ConfigurationError, DoubtlessError
 from history.identity import canonical
+from history.json_text import NotJsonError, refuse_unreadable
 from history.message import Message
 from history.store import HistoryStore
 from history.support.redaction import Redaction, redaction_of
-from history.support.rendering import exception_info, in_log, text_of
+from history.support.rendering import encodable, exception_info, in_log, text_of
 from triggers.declaration.decorator import Trigger, trigger
 from triggers.guards.guard import Guard, protect
 from triggers.service.checking import pointing
@@ -317,9 +318,17 @@ def error_of(outcome: Outcome) -> BaseException | None:
 
 
 def called_with(unit: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parked data of a call, for a person's decision, and to run it again."""
-    whole = _is_json(list(args)) and _is_json(dict(kwargs))
-    body = {unit: name, "args": shown(args), "kwargs": shown(kwargs)}
+    """Return the parked data of a call, for a person's decision, and to run it again.
+
+    It is always a body that a message can have: this must not fail a call that its framework can run.
+    """
+    try:
+        whole = _is_json(list(args)) and _is_json(dict(kwargs))
+        body = {unit: name, "args": shown(args), "kwargs": shown(kwargs)}
+        refuse_unreadable(body)
+    except (NotJsonError, RecursionError):  # nested too deeply, or with too many digits
+        whole, texts = False, {key: _as_text(value) for key, value in kwargs.items()}
+        body = {unit: name, "args": [_as_text(value) for value in args], "kwargs": texts}
     return body if whole else {**body, CUT: "values that are not JSON are shown as text"}
 
 
@@ -337,7 +346,14 @@ def shown(value: Any) -> Any:
         return {str(name): shown(item) for name, item in cast("Any", value).items()}
     if isinstance(value, list | tuple):
         return [shown(item) for item in cast("Sequence[Any]", value)]
-    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else _as_text(value)
+
+
+def _as_text(value: object) -> str:
+    try:
+        return encodable(str.__str__(repr(value)))
+    except Exception:  # noqa: BLE001  (its __repr__ is unknown code; a deep or long value has none)
+        return f"a {type(value).__qualname__} that cannot be shown"
 
 
 def refuse_green_threads(host: str) -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, Literal, Self, cast
 
 from history.errors import ConfigurationError
-from history.support.urls import split_url
+from history.support.urls import guarded, split_url
 from resolvers.bulk import AskedInBulk, BulkResolver, asking_in_bulk
 from resolvers.resolution import Resolver
 from triggers.service.checking import check_callable, check_choice, check_duration, check_text, check_whole
@@ -297,7 +297,9 @@ def check_url(setting: str, value: Any) -> None:
         raise ConfigurationError(
             setting, f"a {type(value).__qualname__} cannot travel to the executors", "give its URL"
         )
-    if split_url(value).scheme.partition("+")[0] == "memory":
+    with guarded(value, setting):
+        scheme = split_url(value).scheme.partition("+")[0]
+    if scheme == "memory":
         raise ConfigurationError(
             setting, "each executor would have a memory of its own", "use redis://... or postgresql://..."
         )

@@ -48,12 +48,31 @@ def open_sentinel(url: str, *, setting: str, asyncio: bool, **options: Any) -> A
     account = {name: given.pop(f"sentinel_{name}", None) for name in ("username", "password")}
     encrypted = {"ssl": True} if parts.scheme.startswith("rediss") else {}
     kind: Any = redis.asyncio.sentinel.Sentinel if asyncio else redis.sentinel.Sentinel
-    sentinel = kind(
-        _addresses(parts, SENTINEL_PORT, setting, SENTINEL_REMEDY),
-        sentinel_kwargs={**account, **encrypted, **options},
-        **{**given, **encrypted, **options},
-    )
+    client: Any = AsyncSentinelClient if asyncio else SentinelClient
+    sentinel = kind([], **{**given, **encrypted, **options})
+    sentinel.sentinels = [
+        client(host=host, port=port, **account, **encrypted, **options)
+        for host, port in _addresses(parts, SENTINEL_PORT, setting, SENTINEL_REMEDY)
+    ]
     return sentinel.master_for(unquote(service))
+
+
+class _ShownByAddress:
+    """A client of a Sentinel. redis-py quotes it in errors, and before 7.4 with its password."""
+
+    connection_pool: Any
+
+    def __repr__(self) -> str:
+        options = self.connection_pool.connection_kwargs
+        return f"{options.get('host')}:{options.get('port')}"
+
+
+class SentinelClient(_ShownByAddress, redis.Redis):
+    """A blocking client of a Sentinel."""
+
+
+class AsyncSentinelClient(_ShownByAddress, redis.asyncio.Redis):
+    """An asyncio client of a Sentinel."""
 
 
 def open_cluster(url: str, *, setting: str, asyncio: bool, **options: Any) -> Any:

@@ -68,6 +68,14 @@ _FAULTS = (
     ),
     _Fault(
         (),
+        # Another Sentinel that is away may take them: then it is no mistake.
+        r"^No master found for (?!.* - (?:\w+:)?(?:Connection|Timeout)Error\b)"
+        r".* - (?:\w+:)?AuthenticationError\b",
+        "the Sentinels rejected the user or the password: {said}",
+        "put sentinel_username and sentinel_password into the URL",
+    ),
+    _Fault(
+        (),
         r"\bNOAUTH\b|^HELLO must be called with|^Authentication required",
         "Redis asks for a password",
         "put user and password into the URL: redis://user:password@host:6379/0",
@@ -88,7 +96,7 @@ _FAULTS = (
         (MovedError,),
         r"SELECT is not allowed in cluster mode",
         "this server is a node of a Redis Cluster",
-        "give a redis.RedisCluster instead of a URL",
+        "write redis+cluster:// in the URL, instead of redis://",
     ),
     _Fault(
         (),

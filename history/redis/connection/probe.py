@@ -18,6 +18,7 @@ from redis.exceptions import BusyLoadingError
 from history.bridge import drive, settled
 from history.circuit import PROBE_TIMEOUT
 from history.errors import ConfigurationError
+from history.redis.connection.deployments import SentinelClient
 from history.redis.connection.errors import REDIS_ERRORS, FaultKind, kind_of
 
 _CLUSTERS = (redis.RedisCluster, redis.asyncio.RedisCluster)
@@ -57,7 +58,7 @@ def _beside(pool: Any, limits: dict[str, float]) -> Any:
     kind: Any = redis.sentinel
     sentinel = kind.Sentinel([])
     for known in pool.sentinel_manager.sentinels:
-        sentinel.sentinels.append(redis.Redis(**_account(known.connection_pool), **cast("Any", limits)))
+        sentinel.sentinels.append(SentinelClient(**_account(known.connection_pool), **cast("Any", limits)))
     account = {name: value for name, value in _account(pool).items() if name not in {"host", "port"}}
     return kind.SentinelConnectionPool(pool.service_name, sentinel, **account, **limits)
 

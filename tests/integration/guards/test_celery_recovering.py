@@ -54,6 +54,24 @@ def test_a_limit_or_a_bug_in_the_guard_has_the_task_delivered_again(error: Excep
     assert not history.errors
 
 
+def test_a_task_with_an_argument_that_no_message_can_hold_runs() -> None:
+    shop, argument = Shop(), list[Any]()
+    for _ in range(250):
+        argument = [argument]
+
+    @shop.task(uuid="order")
+    def book(order: str, argument: Any) -> None:
+        assert argument
+        shop.did[order] += 1
+
+    with shop.works():
+        for _ in range(2):
+            book.delay("o-1", argument)
+        eventually(lambda: sum(shop.messages.values()) == 2)
+
+    assert shop.did == {"o-1": 1}
+
+
 @pytest.mark.parametrize("away", [False, True])
 def test_an_eager_task_that_cannot_run_now_fails_and_says_so(*, away: bool) -> None:
     history = Failing("claim", [HistoryUnavailableError("claiming")] * 9 if away else [])

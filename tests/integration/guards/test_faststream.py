@@ -67,6 +67,20 @@ async def test_a_message_that_comes_again_runs_once(uuid: Any) -> None:
     assert shop.done == [{"id": 1}]
 
 
+async def test_a_body_that_no_message_can_hold_runs_once() -> None:
+    shop, deep = Shop(), list[Any]()
+    for _ in range(250):
+        deep = [deep]
+
+    async def book(order: Any) -> None:
+        shop.done.append(order)
+
+    shop.listen(book)
+    await shop.receive(deep, deep, order="1")
+
+    assert shop.done == [deep]
+
+
 async def test_a_failure_is_parked_with_its_body() -> None:
     shop = Shop()
 

@@ -1,8 +1,10 @@
 """What fails inside of the guards of Dramatiq and Taskiq: the message comes again, or waits in its place."""
 
 import asyncio
+import sys
 from collections import Counter
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import dramatiq
@@ -38,6 +40,20 @@ def test_a_bug_in_the_guard_has_a_message_of_dramatiq_sent_again() -> None:
 
     assert did == {"o-1": 1}
     assert not history.errors
+
+
+def test_a_message_of_dramatiq_whose_guard_cannot_be_made_is_sent_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    did: Counter[str] = Counter()
+    looks = iter([True, True, False])
+    green: Any = SimpleNamespace(is_module_patched=lambda name: name == "threading" and next(looks, False))
+    monkeypatch.setitem(sys.modules, "gevent.monkey", green)
+
+    _work_off(lambda order: did.update([order]), MemoryHistory())
+
+    assert did == {"o-1": 1}
+    assert next(looks, None) is None
 
 
 def test_a_time_limit_of_dramatiq_leaves_a_message_in_doubt() -> None:

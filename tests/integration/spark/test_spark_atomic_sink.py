@@ -23,6 +23,7 @@ from resolvers import Resolution
 from tests.fixtures.servers.spark import SPARK
 from tests.integration.helpers.orders import frame
 from triggers import RetrievalFailureEvent, on_retrieval_failure
+from triggers.spark import foreach_batch
 from triggers.spark.atomic_sink.sink import AtomicSink, RowsWriter, atomic_sink, into_table
 
 pytestmark = SPARK
@@ -301,6 +302,59 @@ def test_a_writer_of_ones_own_may_not_end_the_transaction(spark: SparkSession, s
         made(shop, tear)(rows(spark, ["u-1"]), 0)
 
     assert shop.outcomes("u-1") == [None]
+
+
+@pytest.mark.parametrize(
+    ("settings", "setting"),
+    [
+        ({"columns": "uuid"}, "columns"),
+        ({"replacing": "uuid"}, "replacing"),
+        ({"columns": ["uuid"], "replacing": ["customer"]}, "into_table: replacing"),
+        ({"columns": ["uuid"], "replacing": ["uuid"], "newest": "at"}, "into_table: newest"),
+    ],
+)
+def test_a_table_that_could_not_be_filled_is_refused(settings: dict[str, Any], setting: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        into_table("bookings", **settings)
+
+    assert refused.value.setting == setting
+
+
+@pytest.mark.parametrize(
+    "settings", [{"columns": ["uuid", "amuont"]}, {"replacing": ["amuont"]}], ids=["columns", "replacing"]
+)
+def test_a_stream_without_a_column_that_is_written_is_refused(
+    spark: SparkSession, shop: Shop, settings: dict[str, Any]
+) -> None:
+    sink = made(shop, into_table("bookings", **settings), on_fatal="reject")
+
+    with pytest.raises(ConfigurationError, match="amuont"):
+        sink(rows(spark, ["u-1"]), 0)
+    with pytest.raises(ConfigurationError, match="amuont"):
+        sink.write_stream(spark.readStream.format("rate").load().selectExpr("CAST(value AS STRING) AS uuid"))
+
+    assert shop.outcomes("u-1") == [None]
+
+
+@pytest.mark.parametrize(
+    "history", ["redis://shop:hunter2@127.0.0.1/0", "mysql://shop:hunter2@db/shop", "shop:hunter2@db/shop"]
+)
+def test_an_error_about_a_history_quotes_no_password(history: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        atomic_sink(DESTINATION, uuid="uuid", history=history, write=into_table("bookings"), name="book")
+
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("setting", ["history", "parking"])
+def test_a_url_that_cannot_be_read_is_a_mistake_of_its_setting(setting: str) -> None:
+    urls = {"history": "redis://127.0.0.1/0", setting: "redis://shop:hun[ter2@127.0.0.1/0"}
+
+    with pytest.raises(ConfigurationError) as refused:
+        foreach_batch(DESTINATION, uuid="uuid", name="book", **cast("Any", urls))(print)
+
+    assert refused.value.setting == setting
+    assert "ter2" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -314,6 +314,31 @@ def test_a_row_is_looked_at_again_whatever_types_it_has(spark: SparkSession, sin
     }
 
 
+def test_a_row_that_is_too_long_for_a_message_is_judged_and_rejected_as_others(
+    spark: SparkSession, sinks: Sinks
+) -> None:
+    with_store(sinks.url, lambda store: store.claim("book", ["a"], "a worker that died"))
+    frame = rows(spark, [b"a", b"b"], "CAST(key AS STRING)", wide="repeat('x', 300000)")
+
+    def resolve(uuid: str, trigger_name: str, message: Message) -> Resolution:
+        return Resolution.NEW
+
+    def load(new: DataFrame, _: int) -> None:
+        assert sorted(row.uuid for row in new.collect()) == ["a", "b"]
+        raise ValueError("no such table")
+
+    settings: dict[str, Any] = {"uuid": "uuid", "body": "body", "history": sinks.url, "query": "q"}
+    made = foreach_batch("orders", name="book", resolver=resolve, on_fatal="reject", **settings)(load)
+    made(frame, 0)
+
+    assert made.reports[-1].rejected == 2
+    parked = {one.uuid: one.message for one in sinks.parked()}
+    assert parked.keys() == {"a", "b"}
+    for uuid, message in parked.items():
+        assert message is not None
+        assert message.body == {"uuid": uuid, "body": "body", "wide": "x" * 300_000}
+
+
 @pytest.mark.parametrize("storage", ["memory_and_disk", "none"])
 def test_no_column_that_nobody_named_is_an_identity(spark: SparkSession, sinks: Sinks, storage: str) -> None:
     made = spark.sql("SELECT CAST(NULL AS STRING) AS id, 'u' AS uuid, 'ID:1' AS JMSMessageID, 'b' AS body")

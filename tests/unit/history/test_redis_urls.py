@@ -1,11 +1,15 @@
 """URLs of Redis behind Sentinel and of Clusters; nothing is connected."""
 
+import logging
+import traceback
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import redis
+import redis.asyncio
 
-from history import ConfigurationError, RedisHistory, SqlHistory, open_history
+from history import ConfigurationError, HistoryUnavailableError, RedisHistory, SqlHistory, open_history
 from history.redis.connection.urls import open_client
 from triggers import open_provider
 
@@ -70,6 +74,29 @@ def test_a_history_opens_while_nothing_is_there(url: str) -> None:
 )
 def test_a_provider_opens_while_nothing_is_there(url: str) -> None:
     assert repr(open_provider(url))
+
+
+@pytest.mark.parametrize("asyncio", [False, True])
+async def test_no_password_is_quoted_while_no_sentinel_is_there(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *, asyncio: bool
+) -> None:
+    def show_everything(pool: Any) -> str:  # as redis-py before 7.4 does
+        return f"<pool {pool.connection_kwargs}>"
+
+    for pool in (redis.ConnectionPool, redis.asyncio.ConnectionPool):
+        monkeypatch.setattr(pool, "__repr__", show_everything)
+    caplog.set_level(logging.DEBUG)
+    history = open_history("redis+sentinel://:hunter1@127.0.0.1:1/orders?sentinel_password=hunter2")
+    store = history.for_asyncio() if asyncio else history
+
+    with pytest.raises(HistoryUnavailableError) as away:
+        await store.claim("book", ["a"], "worker")
+    await store.close()
+    await history.close()
+
+    told = "".join(traceback.format_exception(away.value)) + caplog.text
+    assert "127.0.0.1:1" in told
+    assert "hunter" not in told
 
 
 @pytest.mark.parametrize("kind", [RedisHistory, SqlHistory])

@@ -323,7 +323,7 @@ class _DramatiqRun:
 
     def _survive(self, interrupt: Interrupt) -> None:
         """Have the message come again after a time limit or a shutdown: the history knows that it started."""
-        if self._guard.settings.shadow or self._is_sent_again(interrupt):
+        if self._guards.in_shadow or self._is_sent_again(interrupt):
             return
         try:
             self._broker.enqueue(self._message.copy(), delay=int(AWAY_FOR * 1000))
@@ -333,7 +333,7 @@ class _DramatiqRun:
             _log.error(text, in_log(self._message.message_id), interrupt, why, extra=self._named)
 
     def _say_recovered(self, problem: Exception) -> None:
-        run, task, redact = self._message.message_id, self._actor.actor_name, self._guard.settings.redaction
+        run, task, redact = self._message.message_id, self._actor.actor_name, self._guards.redaction
         log_failure("RECOVERED", problem, run=run, task=task, redact=redact, then="It is sent again")
 
     @property

@@ -28,6 +28,7 @@ from typing import Any, TypeVar, Unpack, cast
 
 from history.errors import ConfigurationError, MissingExtraError
 from history.identity import canonical
+from history.json_text import refuse_unreadable
 from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
 from history.support.rendering import exception_info, in_log, text_of
@@ -268,11 +269,13 @@ async def _told(guard: Guard, uuid: Identity, msg: Any) -> Message:
 
 
 async def _body_of(msg: Any) -> Any:
-    """Return the body for people to read; undecoded if FastStream cannot decode it for its handler."""
+    """Return the body for people to read; undecoded if nobody can decode it, or read it again."""
     try:
-        return shown(await msg.decode())
+        body = shown(await msg.decode())
+        refuse_unreadable([body])
     except Exception:  # noqa: BLE001  (any error of a decoder)
         return bytes(msg.body)
+    return body
 
 
 async def _uuid_of(guard: Guard, uuid: Identity, msg: Any) -> str | None:

@@ -81,7 +81,10 @@ class HttpAnswer:
 
     def _record(self, part: bytes) -> None:
         self._fits = self._fits and len(self._body) + len(part) <= self._limit
-        self._body = self._body + part if self._fits else bytearray()
+        if self._fits:
+            self._body += part  # in place: a stream may have very many parts
+        else:
+            self._body.clear()
 
     async def _pass_on(self, event: MutableMapping[str, Any]) -> None:
         """Send an event; while the answer may still be kept, send the one before it."""

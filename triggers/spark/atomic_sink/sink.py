@@ -19,15 +19,17 @@ same name. No lease is needed: nobody else sees the claims of a task before they
 import time
 from collections.abc import Sequence
 from typing import Any, Unpack
-from urllib.parse import urlsplit
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from history.errors import ConfigurationError
 from history.shell import ThreadShell
 from history.store.progress import BatchRecord, BatchState
 from history.support.references import dereferenced
+from history.support.rendering import shown
+from history.support.urls import origin, split_url
 from resolvers.loading import load_resolver
 from resolvers.resolution import Asked, asking
 from triggers.detection.table import Status
@@ -38,7 +40,7 @@ from triggers.spark.atomic_sink.transactions import RESULT, SinkTask
 from triggers.spark.atomic_sink.writers import RowsWriter, TableWriter, into_table
 from triggers.spark.batch.claims.findings import RowVerdict
 from triggers.spark.batch.claims.verdicts import KEY, VERDICT
-from triggers.spark.batch.ledger import Ledger, run_of
+from triggers.spark.batch.ledger import Ledger, QueryIdentity, run_of
 from triggers.spark.batch.second_look import EVENT, STATUS, judged_again
 from triggers.spark.batch.session import described
 from triggers.spark.batch_info import BatchReport
@@ -126,6 +128,23 @@ class AtomicSink(BatchHandler):
         self._resolver = resolver
         self._rows = rows
 
+    def write_stream(self, stream: DataFrame) -> DataStreamWriter:
+        """Do as :meth:`BatchHandler.write_stream` does, after a check of the columns that are written.
+
+        Raises:
+            ConfigurationError: as there, or the stream lacks a column of :func:`into_table`.
+        """
+        self._check_written(stream)
+        return super().write_stream(stream)
+
+    def _checked(self, batch: DataFrame) -> QueryIdentity:
+        self._check_written(batch)
+        return super()._checked(batch)
+
+    def _check_written(self, frame: DataFrame) -> None:
+        if isinstance(self._write, TableWriter):
+            self._write.check(frame.columns)
+
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Write one micro-batch; Spark calls this.
 
@@ -192,11 +211,12 @@ class AtomicSink(BatchHandler):
 
 def _check(history: Any, write: Any, rows: Any) -> None:
     url = dereferenced(history, "history") if isinstance(history, str) else ""
-    scheme = urlsplit(url).scheme.partition("+")[0]
+    scheme = split_url(url).scheme.partition("+")[0]
     if scheme not in {"postgresql", "postgres", "sqlite"}:
+        what = origin(url) if url else shown(history)
         raise ConfigurationError(
             "history",
-            f"an atomic sink needs a SQL database, and {history!r:.60} is none",
+            f"an atomic sink needs a SQL database, and {what} is none",
             "give postgresql://..., the database that the rows are written to; or use foreach_batch",
         )
     if not callable(write):

@@ -11,13 +11,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
-from pydantic import ValidationError
 from pyspark import TaskContext
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from history.entry import Claim, Entry, EntryOutcome, Fence, Settlement, State, digest
 from history.errors import HistoryUnavailableError, TransactionConflictError, UnavailableError
-from history.message import Message, Uuid
+from history.message import Uuid
 from history.store import BatchOwner, HistoryStore
 from history.store.fingerprints import NO_FENCE
 from resolvers.resolution import Asked
@@ -36,7 +35,7 @@ from triggers.spark.batch.claims.verdicts import COUNT, KEY
 from triggers.spark.connections import history_at, patiently
 from triggers.spark.rows.arrow import OddArrowRow, RecordBatch, record_batch, rows_of
 from triggers.spark.rows.fingerprints import FINGERPRINT, NOTHING, bytes_of
-from triggers.spark.rows.messages import message_of
+from triggers.spark.rows.messages import message_of_keyed
 from triggers.spark.settings import Columns, FatalPolicy
 
 if TYPE_CHECKING:
@@ -300,10 +299,7 @@ class Chunk:
 
     def _run(self, row: Values, claim: Claim) -> Run:
         values, settings, columns = _of_user(row), self.of.settings, self.of.columns
-        try:
-            message = message_of(values, columns, destination=settings.destination, uuid=row[KEY])
-        except ValidationError:
-            message = Message(uuid=row[KEY], body=repr(values), destination=settings.destination)
+        message = message_of_keyed(values, columns, destination=settings.destination, uuid=row[KEY])
         finding = Finding(HistoryUse.ON, claim.found, claim.fence)
         return Run(message, finding, redact=settings.redaction)
 

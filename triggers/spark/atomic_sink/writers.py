@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from history.errors import ConfigurationError
 from history.sql.statements.dialects import quoted_name
+from history.support.rendering import shown
 from triggers.spark.rows.messages import plain
 
 __all__ = ["Connection", "RowsWriter", "TableWriter", "into_table"]
@@ -46,12 +47,20 @@ def into_table(
             nothing, and null is older than any value. Without it, the row that is written later stays.
 
     Raises:
-        ConfigurationError: a name is empty, or ``newest`` is given without ``replacing``.
+        ConfigurationError: a name is empty, a list of names is a text, ``newest`` is given without
+            ``replacing``, or a column of these two is not written.
     """
+    for setting, names in (("columns", columns), ("replacing", replacing)):
+        if isinstance(names, str):
+            raise ConfigurationError(
+                setting, f"{shown(names)} is a text", f"give a list: {setting}=[{shown(names)}]"
+            )
     if newest is not None and not replacing:
         raise ConfigurationError("newest", "nothing is replaced", "name the key: replacing=['order_id']")
     if not table or (columns is not None and not columns):
         raise ConfigurationError("into_table", "an empty name writes nowhere", "name a table and its columns")
+    if columns is not None:
+        _check_names({"replacing": replacing, "newest": _named(newest)}, columns, "columns= has")
     return TableWriter(table, None if columns is None else tuple(columns), tuple(replacing), newest)
 
 
@@ -63,6 +72,15 @@ class TableWriter:
     columns: tuple[str, ...] | None
     replacing: tuple[str, ...]
     newest: str | None
+
+    def check(self, stream: Sequence[str]) -> None:
+        """Refuse a stream without a column that is written; ``stream`` has the names of its columns.
+
+        Raises:
+            ConfigurationError: naming the setting and the column.
+        """
+        settings = {"columns": self.columns or (), "replacing": self.replacing, "newest": _named(self.newest)}
+        _check_names(settings, stream, "the stream has")
 
     def __call__(self, connection: Connection, rows: Sequence[SqlRow]) -> None:
         """Write rows, all or none."""
@@ -122,6 +140,18 @@ class TableWriter:
             if there is None or self.newest is None or _is_newer(row[self.newest], there[self.newest]):
                 kept[key] = row
         return list(kept.values())
+
+
+def _check_names(settings: Mapping[str, Sequence[str]], there: Sequence[str], which: str) -> None:
+    for setting, names in settings.items():
+        for name in names:
+            if name not in there:
+                problem = f"{which} no column {name!r}, only {', '.join(there)}"
+                raise ConfigurationError(f"into_table: {setting}", problem, "name a column that is written")
+
+
+def _named(name: str | None) -> Sequence[str]:
+    return () if name is None else (name,)
 
 
 def _is_newer(value: Any, there: Any) -> bool:

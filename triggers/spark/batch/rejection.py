@@ -22,7 +22,7 @@ from triggers.spark.batch.session import described, persisted
 from triggers.spark.connections import history_at, patiently
 from triggers.spark.rows.arrow import RecordBatch, mapped, rows_of, text_batch
 from triggers.spark.rows.columns import identity
-from triggers.spark.rows.messages import message_of
+from triggers.spark.rows.messages import message_of_keyed
 from triggers.spark.settings import BatchSettings
 
 
@@ -80,7 +80,8 @@ class Rejection:
 
     def _run(self, values: dict[str, Any]) -> Run:
         settings, key = self.settings, values.pop(KEY)
-        message = message_of(values, settings.columns, destination=settings.trigger.destination, uuid=key)
+        destination = settings.trigger.destination
+        message = message_of_keyed(values, settings.columns, destination=destination, uuid=key)
         run = Run(message, Finding(HistoryUse.ON, owner=self.run.owner.token))
         run.decision = decide(
             Facts(count=Count.FIRST, history=HistoryUse.ON, word=Word.NONE), settings.trigger.policy

@@ -48,8 +48,16 @@ from triggers.spark.batch.owners import BatchRun
 from triggers.spark.batch.sink_commits import LEFT_OUT
 from triggers.spark.connections import LONGEST_PAUSE, close_history, history_at, patiently
 from triggers.spark.rows.arrow import RecordBatch, mapped, rows_of, widened
+from triggers.spark.rows.columns import OURS
 from triggers.spark.rows.fingerprints import FINGERPRINT, NOTHING, bytes_of
-from triggers.spark.rows.messages import NoIdentityError, identity_of_row, message_of, raw_of, unidentified
+from triggers.spark.rows.messages import (
+    NoIdentityError,
+    identity_of_row,
+    message_of,
+    message_of_keyed,
+    raw_of,
+    unidentified,
+)
 from triggers.spark.settings import BatchSettings
 
 _log = logging.getLogger(__name__)
@@ -162,19 +170,13 @@ class SecondLook:
 
     def _row(self, values: Mapping[str, Any], before: str | None) -> _Row:
         """Return a row; it is there ``again`` if the row ``before`` has its key, in whatever partition."""
-        user: Mapping[str, Any] = {
-            name: value for name, value in values.items() if not name.startswith("__doubtless_")
-        }
+        user: Mapping[str, Any] = {name: value for name, value in values.items() if not name.startswith(OURS)}
         is_copy = (
             values[KEY] is not None and values[KEY] == before and values[VERDICT] != RowVerdict.OTHER_BODY
         )
         again = is_copy or values[VERDICT] >= AGAIN
-        columns, destination = self.settings.columns, self.settings.trigger.destination
         try:
-            uuid = values[KEY] or identity_of_row(user, columns)
-            if uuid is None:
-                user = unidentified(user, columns)
-            message = message_of(user, columns, destination=destination, uuid=uuid)
+            message = self._message(user, values[KEY])
         except NoIdentityError as error:
             return _Row(values[KEY], values, again, None, reason=str(error))
         except ValidationError:
@@ -182,6 +184,14 @@ class SecondLook:
         return _Row(
             values[KEY], values, again, Run(message, NOT_ASKED, redact=self.settings.trigger.redaction)
         )
+
+    def _message(self, user: Mapping[str, Any], key: str | None) -> Message:
+        columns, destination = self.settings.columns, self.settings.trigger.destination
+        if key is not None:
+            return message_of_keyed(user, columns, destination=destination, uuid=key)
+        uuid = identity_of_row(user, columns)
+        row = user if uuid is not None else unidentified(user, columns)
+        return message_of(row, columns, destination=destination, uuid=uuid)
 
     def _keep_if_left_out(self, row: _Row) -> None:
         """Decide that a row is In Doubt, and parked, if the sink has committed its batch without it."""

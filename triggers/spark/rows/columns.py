@@ -18,6 +18,9 @@ from history.identity import LONGEST
 from history.message import UNDEFINED_COUNT
 from triggers.spark.settings import Columns
 
+#: How the names of columns begin that are added to a stream's columns while a batch is processed.
+OURS = "__doubtless_"
+
 #: The delivery count of a row with an invalid count.
 NO_COUNT = 0
 
@@ -50,6 +53,7 @@ def check_columns(columns: Columns, schema: T.StructType, *, has_case: bool = Fa
         ConfigurationError: naming the setting, the column, its type and the remedy.
     """
     columns.check(schema.names)
+    _refuse_ours(schema.names)
     _refuse_twins(schema.names)
     if not has_case:
         named = {name.lower() for name in columns.names}
@@ -68,6 +72,16 @@ def check_columns(columns: Columns, schema: T.StructType, *, has_case: bool = Fa
                 f"column {name!r} is of type {data_type.simpleString()}, which is no {role}",
                 _remedy(name, data_type, setting),
             )
+
+
+def _refuse_ours(names: Sequence[str]) -> None:
+    ours = [name for name in names if name.lower().startswith(OURS)]
+    if ours:
+        raise ConfigurationError(
+            "columns",
+            f"the stream has a column {ours[0]!r}, and doubtless adds columns whose names begin with {OURS}",
+            "give it another name: withColumnRenamed(...)",
+        )
 
 
 def _refuse_twins(names: Sequence[str]) -> None:

@@ -30,6 +30,7 @@ from triggers.spark.rows.arrow import (
     valid,
     with_numbers,
 )
+from triggers.spark.rows.columns import OURS
 from triggers.spark.rows.messages import body_of, plain
 from triggers.spark.settings import Columns
 
@@ -71,7 +72,7 @@ def _widened(batches: Iterator[RecordBatch], read: _Read) -> Iterator[RecordBatc
 def _number_of(row: Mapping[str, Any], columns: Columns) -> int:
     match columns.fingerprint:
         case str():
-            own = {name: value for name, value in row.items() if not name.startswith("__doubtless_")}
+            own = {name: value for name, value in row.items() if not name.startswith(OURS)}
             return number_of(fingerprint_of(body_of(own, columns)))
         case (name,):
             counts = body_of(row, Columns(uuid=columns.uuid, body=name))

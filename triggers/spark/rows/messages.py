@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from history.identity import IdentityError, canonical
 from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message
 from triggers.spark.rows.arrow import BrokenText
+from triggers.spark.rows.columns import OURS
 from triggers.spark.settings import Columns
 
 #: The headers that are an identity.
@@ -54,7 +55,7 @@ def unidentified(row: Mapping[str, Any], columns: Columns) -> Mapping[str, Any]:
 
 def raw_of(row: Mapping[str, Any]) -> dict[bytes, bytes]:
     """Return the columns of a row that is not a message, as a provider returns a delivery's fields."""
-    user = {name: value for name, value in row.items() if not name.startswith("__doubtless_")}
+    user = {name: value for name, value in row.items() if not name.startswith(OURS)}
     return {
         name.encode("utf-8", "backslashreplace"): value if isinstance(value, bytes) else str(value).encode()
         for name, value in user.items()
@@ -96,6 +97,18 @@ def message_of(row: Mapping[str, Any], columns: Columns, *, destination: str, uu
         # A column that has the name of a header, and holds something else.
         kept = {name: value for name, value in headers.items() if name not in HEADER_FIELDS}
         return Message.from_headers({"JMSDestination": destination, **kept, **identity}, body)
+
+
+def message_of_keyed(row: Mapping[str, Any], columns: Columns, *, destination: str, uuid: str) -> Message:
+    """Do the same as :func:`message_of` for a row with an identity, which is always a message.
+
+    Headers and properties have a limit, and columns have none. If a row exceeds it, the whole row is the
+    body, and the message has no further header and no property.
+    """
+    try:
+        return message_of(row, columns, destination=destination, uuid=uuid)
+    except ValidationError:
+        return Message(uuid=uuid, body=plain(dict(row)), destination=destination)
 
 
 def body_of(row: Mapping[str, Any], columns: Columns) -> Any:

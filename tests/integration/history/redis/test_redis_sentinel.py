@@ -3,16 +3,26 @@
 import asyncio
 from collections import Counter
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
-from history import EntryOutcome, HistoryStore, HistoryUnavailableError, Settlement, Uuid, open_history
+from history import (
+    ConfigurationError,
+    EntryOutcome,
+    HistoryStore,
+    HistoryUnavailableError,
+    Settlement,
+    Uuid,
+    open_history,
+)
 from history.bridge import drive
 from history.contract.common import state_of
-from tests.fixtures.servers.redis_sentinel import Watched
+from tests.fixtures.servers.redis_sentinel import Watched, locked_sentinel
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, is_drained, send
 from triggers import ProviderUnavailableError
+from triggers.testing.redis_server import RedisServer
 
 TRIGGER = "book-order"
 
@@ -80,6 +90,33 @@ async def test_calls_are_answered_again_when_a_master_is_there_again(
             await asyncio.sleep(0.05)
     await store.close()
     await history.close()
+
+
+@pytest.mark.parametrize("form", ["blocking", "asyncio"])
+async def test_a_password_that_all_sentinels_reject_is_a_mistake_and_no_outage(
+    redis_server: RedisServer, tmp_path: Path, form: str
+) -> None:
+    with locked_sentinel(tmp_path, redis_server, "right") as port:
+        address = f"127.0.0.1:{port}"
+        for url in (f"{address}/orders", f"{address}/orders?sentinel_password=wrong"):
+            with pytest.raises(ConfigurationError) as refused:
+                await _claim_at(f"redis+sentinel://{url}", form)
+            assert "sentinel_password" in refused.value.remedy
+        # Nobody knows whether the Sentinel that is away would take it.
+        with pytest.raises(HistoryUnavailableError):
+            await _claim_at(f"redis+sentinel://{address},127.0.0.1:1/orders?sentinel_password=wrong", form)
+
+        await _claim_at(f"redis+sentinel://{address}/orders?sentinel_password=right", form)
+
+
+async def _claim_at(url: str, form: str) -> None:
+    history = open_history(url)
+    store = history.for_asyncio() if form == "asyncio" else history
+    try:
+        await store.claim(TRIGGER, ["first"], "worker-1")
+    finally:
+        await store.close()
+        await history.close()
 
 
 async def _is_away(store: HistoryStore) -> bool:

@@ -12,9 +12,9 @@ import pytest
 
 from history import MemoryHistory, ParkedKind
 from history.bridge import drive
-from triggers import ConfigurationError, Delivery, Retry, Status, TransientError, UnawaitedError
+from triggers import ConfigurationError, Delivery, Message, Retry, Status, TransientError, UnawaitedError
 from triggers.guards import Guard, Turn, protect, running
-from triggers.guards.host import GivenUpError
+from triggers.guards.host import CUT, GivenUpError, called_with
 from triggers.service.outcome import Outcome
 
 
@@ -309,3 +309,29 @@ def test_a_task_that_is_given_up_names_the_error_behind_it() -> None:
     outcome = Outcome(None, executed=False, acknowledge=True, reason="it failed", row=18, error=failure)
 
     assert GivenUpError.of("charge", outcome).__cause__ is failure
+
+
+class Unshown:
+    def __repr__(self) -> str:
+        raise RuntimeError("the session of this object is closed")
+
+
+def nested(levels: int) -> Any:
+    value: Any = "end"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [nested(250), nested(5000), {"a": Unshown()}, 10**5000],
+    ids=["deep", "too deep to show", "not shown", "long"],
+)
+def test_a_call_with_an_argument_that_cannot_be_kept_is_still_a_message(argument: Any) -> None:
+    body: Any = called_with("task", "book", ["o-1", argument], {"argument": argument})
+
+    assert Message.from_json(Message(uuid="o-1", body=body).to_json()).body == body
+    assert "o-1" in body["args"][0]
+    assert type(body["kwargs"]["argument"]) in {str, dict}
+    assert CUT in body

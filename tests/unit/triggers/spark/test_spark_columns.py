@@ -10,7 +10,13 @@ from triggers import ConfigurationError, Message, trigger
 from triggers.spark import foreach_batch
 from triggers.spark.rows.arrow import BrokenText, OddArrowRow, OutOfRange, rows_of
 from triggers.spark.rows.columns import check_columns
-from triggers.spark.rows.messages import NoIdentityError, identity_of_row, message_of, raw_of
+from triggers.spark.rows.messages import (
+    NoIdentityError,
+    identity_of_row,
+    message_of,
+    message_of_keyed,
+    raw_of,
+)
 from triggers.spark.settings import Columns
 
 _arrow: Any = pa
@@ -180,3 +186,21 @@ def test_a_row_is_a_message_whatever_its_columns_hold() -> None:
     assert whole.body["body"] == "\\xff"
     assert type(message.body) is bytes
     assert raw_of({**row, "__doubtless_key": "a"})[b"body"] == b"\xff"
+
+
+@pytest.mark.parametrize("column", ["id", "wide"])
+def test_a_row_with_an_identity_is_a_message_however_long_its_columns_are(column: str) -> None:
+    row = {"uuid": "a", "id": "m-1", "wide": "w", "body": "b", column: "x" * 300_000}
+    columns = Columns(uuid="uuid", message_id="id", body="body")
+
+    message = message_of_keyed(row, columns, destination="orders", uuid="a")
+
+    assert (message.uuid, message.destination, message.body) == ("a", "orders", row)
+
+
+@pytest.mark.parametrize("name", ["__doubtless_key", "__DOUBTLESS_Verdict", "__doubtless_anything"])
+def test_a_column_that_could_be_taken_for_ours_is_refused(name: str) -> None:
+    schema = t.StructType([t.StructField("uuid", t.StringType()), t.StructField(name, t.StringType())])
+
+    with pytest.raises(ConfigurationError, match=name):
+        check_columns(Columns(uuid="uuid"), schema)
