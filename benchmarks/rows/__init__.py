@@ -1,4 +1,4 @@
-"""All rows, in the order of the report. A new row is a function in a file here, and a line in :data:`ROWS`."""
+"""All rows, in the order of the report. A new row is a function in a file here, and a line in ``ROWS``."""
 
 from benchmarks.bench import Row
 from benchmarks.rows import (
