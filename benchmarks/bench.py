@@ -4,8 +4,6 @@ import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import redis
@@ -13,12 +11,10 @@ from rich.progress import Progress
 
 from benchmarks.measuring import Rounds
 from benchmarks.result import Result
+from benchmarks.servers import private_redis
 from history.message import Message
 from triggers import Trigger, trigger
 from triggers.testing.redis_server import RedisServer
-
-#: How a Redis is usually run that must not lose data; the same for all rows. Rewriting its log would disturb.
-SETTINGS = {"appendfsync": "everysec", "auto-aof-rewrite-percentage": "0"}
 
 #: How long things are remembered, in seconds; the bare commands get it too.
 TIME_TO_LIVE = 7 * 24 * 3600
@@ -90,8 +86,5 @@ class Row:
 @contextmanager
 def open_bench(effort: Effort, progress: Progress) -> Generator[Bench]:
     """Start a private Redis in a temporary folder, for the length of the block."""
-    with (
-        TemporaryDirectory(prefix="doubtless-bench-", ignore_cleanup_errors=True) as folder,
-        RedisServer(Path(folder), **SETTINGS) as server,
-    ):
+    with private_redis() as server:
         yield Bench(server=server, effort=effort, progress=progress)

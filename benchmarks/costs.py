@@ -71,18 +71,32 @@ def of_sql() -> Generator[Callable[[], int]]:
         event.remove(Engine, "before_cursor_execute", note)
 
 
+def redis_seconds(client: Any) -> float:
+    """Return the processor time of a Redis until now, in seconds."""
+    used = client.info("cpu")
+    return float(used["used_cpu_user"]) + float(used["used_cpu_sys"])
+
+
+def redis_memory(client: Any) -> int:
+    """Return the bytes that the data of a Redis take, without those that wait to be written to its log."""
+    info = client.info("memory")
+    return int(info["used_memory"]) - int(info["mem_aof_buffer"])
+
+
 def _spent(pid: int) -> float:
     """Return the processor time of a process and its children, also of those that have ended."""
-    own = _ticks(pid)
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    return TICK * (sum(own) + sum(sum(_ticks(int(child))[:2]) for child in children))
+    own, others = Path(f"/proc/{pid}/stat"), [Path(f"/proc/{child}/stat") for child in children]
+    return seconds_in(own, dead=True) + sum(map(seconds_in, others))
 
 
-def _ticks(pid: int) -> tuple[int, ...]:
-    """Return the time of a process in the user's code and the kernel, and that of its ended children."""
+def seconds_in(stat: Path, *, dead: bool = False) -> float:
+    """Return the processor time in a file of Linux about a process or thread; none if it has ended.
+
+    With ``dead``, that of its ended children counts as well.
+    """
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
+        numbers = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except FileNotFoundError:
-        return (0, 0, 0, 0)
-    fields = text.rpartition(")")[2].split()
-    return tuple(int(field) for field in fields[11:15])
+        return 0.0
+    return sum(map(int, numbers[11 : 15 if dead else 13])) * TICK

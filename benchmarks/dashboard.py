@@ -22,12 +22,12 @@ from pathlib import Path
 import httpx
 import psycopg
 
+from benchmarks import filling
 from benchmarks.costs import Cost, Meter, of_redis, of_sql
 from history import HistoryStore, open_history
 from history.beside.charts import ChartStep, charts_of
 from history.bridge import drive
-from history.entry import EntryOutcome, Settlement
-from history.message import Message, Uuid
+from history.message import Message
 from history.store import CLAIM_BATCH
 from history.store.control import Counts
 from history.store.parking import Evidence, Parked, ParkedKind
@@ -227,13 +227,9 @@ def claim_and_complete(store: HistoryStore, first: int, last: int) -> None:
     """Claim and complete messages."""
     for start in range(first, last, CLAIM_BATCH):
         name = f"book-{start // CLAIM_BATCH % TRIGGERS}"
-        uuids = [f"booked-{number}" for number in range(start, min(last, start + CLAIM_BATCH))]
-        claims = drive(store.claim(name, uuids, "benchmark"))
-        ends = [
-            Settlement(Uuid(uuid), claim.fence, EntryOutcome.OK)
-            for uuid, claim in zip(uuids, claims, strict=True)
-        ]
-        drive(store.settle(name, ends))
+        filling.remember(
+            store, name, [f"booked-{number}" for number in range(start, min(last, start + CLAIM_BATCH))]
+        )
 
 
 def draw(store: HistoryStore) -> None:

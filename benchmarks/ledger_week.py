@@ -6,13 +6,10 @@ what each command took. Exit code 1: the ledger did not shrink to what is alive.
 """
 
 import sys
-import tempfile
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha1
-from pathlib import Path
 from typing import Any, cast
 
 import redis
@@ -20,6 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.servers import private_redis
 from history.bridge import drive
 from history.entry import EntryOutcome
 from history.opening import open_history
@@ -158,7 +156,7 @@ def main(
 ) -> None:
     """Fill the ledger, use it, and tell the slowest commands."""
     console = Console()
-    with _server() as server:
+    with private_redis() as server:
         week = measure(server, batches=batches, expired=expired, new=new)
     table = Table(title=f"{week.filled:,} batches at first, {week.left:,} in the end")
     table.add_column("command")
@@ -170,15 +168,6 @@ def main(
     slow = [command for command, took in slowest if took > SLOW]
     console.print(f"{len(slow)} kinds of commands took more than {SLOW:.0f} ms")
     sys.exit(1 if week.left > week.alive else 0)
-
-
-@contextmanager
-def _server() -> Generator[RedisServer]:
-    with (
-        tempfile.TemporaryDirectory(prefix="doubtless-week-", ignore_cleanup_errors=True) as folder,
-        RedisServer(Path(folder), appendfsync="everysec") as server,
-    ):
-        yield server
 
 
 if __name__ == "__main__":

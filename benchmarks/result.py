@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from benchmarks.measuring import Times
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:
@@ -47,3 +49,48 @@ class Result:
     def met(self) -> bool | None:
         """Whether the budget is kept; None where there is none."""
         return None if self.budget is None else self.budget.met_by(self.ratio)
+
+
+def speeds(
+    times: Times,
+    ours: str,
+    floor: str,
+    *,
+    what: str,
+    beside: str,
+    unit: str = "messages/s",
+    budget: Budget | None = None,
+) -> Result:
+    """Return the line about two competitors, as how many messages each does in a second."""
+    return Result(
+        what=what,
+        beside=beside,
+        unit=unit,
+        measured=1 / times.of(ours),
+        floor=1 / times.of(floor),
+        ratio=times.ratio(floor, ours),
+        budget=budget,
+    )
+
+
+def durations(
+    times: Times,
+    ours: str,
+    floor: str,
+    *,
+    what: str,
+    beside: str,
+    unit: str = "µs",
+    budget: Budget | None = None,
+) -> Result:
+    """Return the line about two competitors, as the time of one message, in µs or in milliseconds."""
+    scale = 1e6 if unit == "µs" else 1e3
+    return Result(
+        what=what,
+        beside=beside,
+        unit=unit,
+        measured=times.of(ours) * scale,
+        floor=times.of(floor) * scale,
+        ratio=times.ratio(ours, floor),
+        budget=budget,
+    )

@@ -5,13 +5,13 @@
 
 import random
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from benchmarks.servers import private_postgres, private_redis, scratch
 from benchmarks.soak_effects import TableEffects, rows_left, waiting
 from benchmarks.soak_fleet import Fleet
 from benchmarks.soak_service import NAME
@@ -31,8 +32,6 @@ from history.opening import open_history
 from history.store import HistoryStore
 from triggers.pipeline.parking.sweep import close_settled
 from triggers.providers.opening import open_provider
-from triggers.testing.postgres_server import PostgresServer
-from triggers.testing.redis_server import RedisServer
 
 #: A silent process counts as dead after a second and a half; the same for SQL-JMS.
 FAST = "?claim_idle=1.5&reclaim_interval=0.2"
@@ -135,44 +134,23 @@ class Soak:
         )
 
     def _send(self, chance: random.Random) -> Sequence[_Sent]:
-        # Named by the seed: a history that is used again remembers the uuids of other runs.
-        uuids = [
-            f"{self.seed:x}-{number}" for number in range(self.messages - self.messages // RESENT_ONE_IN)
-        ]
-        uuids += chance.choices(uuids, k=self.messages - len(uuids))
-        chance.shuffle(uuids)
-        provider = open_provider(self._provider)
-        names = drive(provider.send(NAME, [Message(uuid=uuid, body="soak") for uuid in uuids]))
-        drive(provider.close())
-        return [_Sent(*pair) for pair in zip(uuids, names, strict=True)]
+        sent = send(self._provider, shuffled_uuids(chance, self.seed, self.messages))
+        return [_Sent(uuid, name) for name, uuid in sent.items()]
 
     def _kill_at_random(self, fleet: Fleet, chance: random.Random, show: Callable[[int, int], None]) -> None:
         """Kill when so many effects have happened, which spreads the kills whatever the machine's speed."""
         due = sorted(chance.sample(range(1, self.messages * 9 // 10), self.kills))
-        effects, changed = 0, time.monotonic()
-        with self._watching() as is_drained:
+        progress = Progressing(fleet)
+        with drained_at(self._provider) as is_drained:
             while due or not is_drained():
-                seen = fleet.effects.count()
-                if seen != effects:
-                    effects, changed = seen, time.monotonic()
-                elif time.monotonic() - changed > PATIENCE:
-                    raise RuntimeError(f"nothing has happened for a minute:\n{fleet.log_tail()}")
-                while due and due[0] <= effects:
+                progress.look()
+                while due and due[0] <= progress.effects:
                     del due[0]
                     time.sleep(chance.uniform(0, 0.02))
                     fleet.kill_one(chance)
                 fleet.look_after()
-                show(effects, fleet.kills)
+                show(progress.effects, fleet.kills)
                 time.sleep(0.02)
-
-    @contextmanager
-    def _watching(self) -> Generator[Callable[[], bool]]:
-        """Return what tells whether everything was read and acknowledged."""
-        if self.sqljms:
-            yield lambda: not waiting(self._provider)
-            return
-        with cast("Any", redis.Redis).from_url(self.redis_url) as client:
-            yield lambda: is_drained(client)
 
     def _left_over(self) -> Sequence[str]:
         """Tell of the rows of SQL-JMS that nobody needs any more."""
@@ -225,11 +203,59 @@ def _mistakes(
     yield from failed
 
 
-def is_drained(client: Any) -> bool:
-    """Whether the subscription has read and acknowledged everything."""
+def shuffled_uuids(chance: random.Random, seed: int, messages: int) -> list[str]:
+    """Return the uuids of a soak: one in so many is there twice.
+
+    Named by the seed: a history that is used again remembers the uuids of other runs.
+    """
+    uuids = [f"{seed:x}-{number}" for number in range(messages - messages // RESENT_ONE_IN)]
+    uuids += chance.choices(uuids, k=messages - len(uuids))
+    chance.shuffle(uuids)
+    return uuids
+
+
+def send(url: str, uuids: Sequence[str]) -> Mapping[str, str]:
+    """Send a message for each uuid; return the uuids by the names that the provider gave the messages."""
+    provider = open_provider(url)
+    names = drive(provider.send(NAME, [Message(uuid=uuid, body="soak") for uuid in uuids]))
+    drive(provider.close())
+    return dict(zip(names, uuids, strict=True))
+
+
+@contextmanager
+def drained_at(url: str) -> Generator[Callable[[], bool]]:
+    """Return what tells whether everything at a provider was read and acknowledged."""
+    if not url.startswith("redis"):
+        yield lambda: not waiting(url)
+        return
+    with cast("Any", redis.Redis).from_url(url) as client:
+        yield partial(_is_drained, client)
+
+
+def _is_drained(client: Any) -> bool:
     groups = client.xinfo_groups(NAME)
     last = client.xinfo_stream(NAME)["last-generated-id"]
     return bool(groups) and groups[0]["pending"] == 0 and groups[0]["last-delivered-id"] == last
+
+
+@dataclass(slots=True)
+class Progressing:
+    """How many effects a fleet has had, and when that has changed."""
+
+    fleet: Fleet
+    effects: int = 0
+    changed: float = field(default_factory=time.monotonic)
+
+    def look(self) -> None:
+        """Count the effects.
+
+        Raises:
+            RuntimeError: nothing has happened for a minute.
+        """
+        if (seen := self.fleet.effects.count()) != self.effects:
+            self.effects, self.changed = seen, time.monotonic()
+        elif time.monotonic() - self.changed > PATIENCE:
+            raise RuntimeError(f"nothing has happened for a minute:\n{self.fleet.log_tail()}")
 
 
 def main(
@@ -245,14 +271,14 @@ def main(
     console = Console()
     bar = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
     with (
-        tempfile.TemporaryDirectory(prefix="doubtless-soak-", ignore_cleanup_errors=True) as folder,
-        RedisServer(Path(folder), appendfsync="everysec") as server,
+        scratch() as folder,
+        private_redis() as server,
         _database(atomic=(atomic or sqljms) and history is None) as database,
         Progress(*bar, console=console) as progress,
     ):
         options: dict[str, Any] = {} if seed is None else {"seed": seed}
         soak = Soak(
-            folder=Path(folder),
+            folder=folder,
             redis_url=server.url,
             messages=messages,
             processes=processes,
@@ -279,10 +305,7 @@ def _database(*, atomic: bool) -> Generator[str | None]:
     if not atomic:
         yield None
         return
-    with (
-        tempfile.TemporaryDirectory(prefix="doubtless-soak-", ignore_cleanup_errors=True) as folder,
-        PostgresServer(Path(folder)) as server,
-    ):
+    with private_postgres() as server:
         yield server.url
 
 

@@ -9,20 +9,18 @@ import sys
 from sqlalchemy import Connection
 
 from benchmarks.soak_effects import NOTE
-from benchmarks.soak_service import NAME, linger
+from benchmarks.soak_service import NAME, linger, run
 from triggers import Message, trigger
-from triggers.consumer import Consumer
 
 
 @trigger(NAME, name=NAME, concurrency=4, transacted=True)
 def work(message: Message, connection: Connection) -> None:
     """Have an effect that would show if it happened twice."""
-    linger()
+    linger(message)
     row = {"uuid": message.uuid, "message_id": message.message_id, "pid": str(os.getpid())}
     connection.execute(NOTE, row)
-    linger()
+    linger(message)
 
 
 if __name__ == "__main__":
-    provider, store = sys.argv[1:]
-    Consumer([work], provider, history=store, parent=os.getppid()).run(signals=True)
+    run(work, *sys.argv[1:])

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from benchmarks.soak_service import EFFECTS
+from benchmarks.soak_service import EFFECTS, MOMENT
 from tests.fixtures.ledger import Ledger
 
 #: How long a process may take to drain, in seconds.
@@ -38,7 +38,8 @@ class Effects(Protocol):
 class Fleet:
     """So many processes, running while it is entered; in an ``atomic`` soak they share a table of effects.
 
-    Where none is named, their ``service`` is the one of :mod:`benchmarks.soak`.
+    Where none is named, their ``service`` is the one of :mod:`benchmarks.soak`. ``moment`` is the longest
+    moment on either side of an effect, in seconds.
     """
 
     folder: Path
@@ -47,6 +48,7 @@ class Fleet:
     processes: int
     atomic: Effects | None = None
     service: str | None = None
+    moment: float = 0.004
     kills: int = 0
     _running: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
 
@@ -137,6 +139,7 @@ class Fleet:
         command = [sys.executable, "-m", module, self.provider, self.history]
         # Messages that cannot be parked on a server go into a file of this run, not of its user.
         ours = {EFFECTS: str(self._ledger.file), "XDG_STATE_HOME": str(self.folder / "state")}
+        ours[MOMENT] = str(self.moment)
         with (self.folder / "consumers.log").open("ab") as log:
             return subprocess.Popen(command, cwd=_ROOT, env={**os.environ, **ours}, stdout=log, stderr=log)
 

@@ -1,17 +1,23 @@
 """One process of the soak test: ``python -m benchmarks.soak_service PROVIDER HISTORY``, until SIGTERM.
 
 Its service has an effect in a file, with moments before and after it to be killed in.
+
+SIGUSR1 makes it fork: the child handles copies of the last messages again, as a pool of workers does that was
+forked from a process at work, and ends.
 """
 
 import os
 import random
+import signal
 import sys
 import time
+from collections import deque
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from tests.fixtures.ledger import Ledger
-from triggers import Delivery, Message, trigger
+from triggers import Delivery, Message, Trigger, trigger
 from triggers.consumer import Consumer
 
 #: The name of the environment variable that names the file of effects: uuid, JMSMessageID and process.
@@ -20,8 +26,11 @@ EFFECTS = "SOAK_EFFECTS"
 #: The trigger, and the stream that it receives from.
 NAME = "soak"
 
-#: The longest moment on either side of the effect, in seconds.
-LONGEST_MOMENT = 0.004
+#: The name of the environment variable with the longest moment on either side of the effect, in seconds.
+MOMENT = "SOAK_MOMENT"
+
+#: The last messages, which a fork handles again.
+RECENT = deque[Message](maxlen=20)
 
 #: For how long what was killed is presumed alive.
 LEASE = timedelta(seconds=1)
@@ -30,21 +39,30 @@ LEASE = timedelta(seconds=1)
 @trigger(NAME, name=NAME, concurrency=4, lease=LEASE)
 def work(message: Message, delivery: Delivery) -> None:
     """Have an effect that would show if it happened twice."""
-    have_effect(message, delivery)
-
-
-def have_effect(message: Message, delivery: Delivery, longest: float = LONGEST_MOMENT) -> None:
-    """Note the message, with moments before and after it to be killed in, of so many seconds at most."""
-    linger(longest)
+    linger(message)
     Ledger(Path(os.environ[EFFECTS])).note(delivery.uuid or "", message.message_id or "", str(os.getpid()))
-    linger(longest)
+    linger(message)
 
 
-def linger(longest: float = LONGEST_MOMENT) -> None:
-    """Give whoever kills processes a moment to do so."""
-    time.sleep(random.uniform(0, longest))  # noqa: S311  (no secret)
+def linger(message: Message) -> None:
+    """Give whoever kills or forks processes a moment to do so, while a message is worked on."""
+    if not RECENT or RECENT[-1] is not message:
+        RECENT.append(message)
+    time.sleep(random.uniform(0, float(os.environ[MOMENT])))  # noqa: S311  (no secret)
+
+
+def run(work: Trigger[..., Any], provider: str, history: str) -> None:
+    """Consume until a signal comes."""
+
+    def fork(_signal: int, _frame: object) -> None:
+        if os.fork() == 0:
+            for message in tuple(RECENT):
+                work.handle(message)
+            os._exit(0)
+
+    signal.signal(signal.SIGUSR1, fork)
+    Consumer([work], provider, history=history, parent=os.getppid()).run(signals=True)
 
 
 if __name__ == "__main__":
-    provider, store = sys.argv[1:]
-    Consumer([work], provider, history=store, parent=os.getppid()).run(signals=True)
+    run(work, *sys.argv[1:])

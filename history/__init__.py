@@ -16,52 +16,32 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from history.circuit import CircuitOpenError
-    from history.entry import Claim, Entry, EntryOutcome, Fence, Renewal, Settlement, State
-    from history.errors import (
-        ConfigurationError,
-        DoubtlessError,
-        HistoryUnavailableError,
-        MissingExtraError,
-        NotPermittedError,
-        TransactionConflictError,
-        UnavailableError,
-    )
-    from history.memory.history import MemoryHistory
-    from history.message import Message, Uuid
-    from history.opening import open_history
-    from history.redis.history import RedisHistory
-    from history.sql.history import SqlHistory
-    from history.store import BatchOwner, Evidence, HistoryStore, Parked, ParkedKind, Verb
+    from history.circuit import CircuitOpenError as CircuitOpenError
+    from history.entry import Claim as Claim
+    from history.entry import Entry as Entry
+    from history.entry import EntryOutcome as EntryOutcome
+    from history.entry import Fence as Fence
+    from history.entry import Renewal as Renewal
+    from history.entry import Settlement as Settlement
+    from history.entry import State as State
+    from history.errors import ConfigurationError as ConfigurationError
+    from history.errors import DoubtlessError as DoubtlessError
+    from history.errors import HistoryUnavailableError as HistoryUnavailableError
+    from history.errors import MissingExtraError as MissingExtraError
+    from history.errors import NotPermittedError as NotPermittedError
+    from history.errors import TransactionConflictError as TransactionConflictError
+    from history.errors import UnavailableError as UnavailableError
+    from history.memory.history import MemoryHistory as MemoryHistory
+    from history.message import Message as Message
+    from history.message import Uuid as Uuid
+    from history.opening import open_history as open_history
+    from history.redis.history import RedisHistory as RedisHistory
+    from history.sql.history import SqlHistory as SqlHistory
+    from history.store import BatchOwner as BatchOwner
+    from history.store import Evidence as Evidence
+    from history.store import HistoryStore as HistoryStore
+    from history.store import Parked as Parked
+    from history.store import ParkedKind as ParkedKind
+    from history.store import Verb as Verb
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(__name__)
-
-__all__ = [
-    "BatchOwner",
-    "CircuitOpenError",
-    "Claim",
-    "ConfigurationError",
-    "DoubtlessError",
-    "Entry",
-    "EntryOutcome",
-    "Evidence",
-    "Fence",
-    "HistoryStore",
-    "HistoryUnavailableError",
-    "MemoryHistory",
-    "Message",
-    "MissingExtraError",
-    "NotPermittedError",
-    "Parked",
-    "ParkedKind",
-    "RedisHistory",
-    "Renewal",
-    "Settlement",
-    "SqlHistory",
-    "State",
-    "TransactionConflictError",
-    "UnavailableError",
-    "Uuid",
-    "Verb",
-    "open_history",
-]

@@ -27,104 +27,64 @@ from typing import TYPE_CHECKING
 
 try:
     from history.support.faces import lazy
-except ModuleNotFoundError as error:  # printed here: none of our other modules can be imported
+except ModuleNotFoundError as _missing:  # printed here: none of our other modules can be imported
     import history
 
     raise ImportError(
         f"{history.__file__} has the name of a package of doubtless, so that only one of them can be "
         "imported: rename it, such as to my_history.py"
-    ) from error
+    ) from _missing
 
 if TYPE_CHECKING:
-    from history.errors import ConfigurationError, DoubtlessError, MissingExtraError, UnavailableError
-    from history.message import Message
-    from history.support.redaction import CARD_NUMBERS, IBANS, TOKENS
-    from triggers.consumer import AsyncConsumer, Consumer
-    from triggers.declaration.decorator import Trigger, trigger
-    from triggers.detection.table import Status
-    from triggers.events import Cause, RetrievalFailureEvent, Subscription, flush_events, on_retrieval_failure
-    from triggers.pipeline.joining.joins import Joined
-    from triggers.pipeline.joining.parts import NoActivationError, PlaceTakenError
-    from triggers.producer.delivery_failure import (
-        DeliveryFailureEvent,
-        DeliverySubscription,
-        on_delivery_failure,
-    )
-    from triggers.producer.producer import Producer, send
-    from triggers.producer.queue.drain import Drained
-    from triggers.producer.queue.queue import ClientQueue, ClientQueueFullError
-    from triggers.providers.opening import open_provider
-    from triggers.providers.outgoing import SentMessage
-    from triggers.providers.provider import ProviderUnavailableError
-    from triggers.selectors import Filter, Selector, SelectorError
-    from triggers.service.delivery import Delivery
-    from triggers.service.failures import (
-        BodyInvalidError,
-        BodyTooLargeError,
-        FatalError,
-        LazyResultError,
-        LeaseLostError,
-        Redelivery,
-        Retry,
-        TransientError,
-        UnawaitedError,
-    )
-    from triggers.service.filters import FilterAnswerError
-    from triggers.service.identity import UnidentifiedError
-    from triggers.service.keeping import FailedBeforeError, Keep
-    from triggers.service.outcome import Outcome
+    from history.errors import ConfigurationError as ConfigurationError
+    from history.errors import DoubtlessError as DoubtlessError
+    from history.errors import MissingExtraError as MissingExtraError
+    from history.errors import UnavailableError as UnavailableError
+    from history.message import Message as Message
+    from history.support.redaction import CARD_NUMBERS as CARD_NUMBERS
+    from history.support.redaction import IBANS as IBANS
+    from history.support.redaction import TOKENS as TOKENS
+    from triggers.consumer import AsyncConsumer as AsyncConsumer
+    from triggers.consumer import Consumer as Consumer
+    from triggers.declaration.decorator import Trigger as Trigger
+    from triggers.declaration.decorator import trigger as trigger
+    from triggers.detection.table import Status as Status
+    from triggers.events import Cause as Cause
+    from triggers.events import RetrievalFailureEvent as RetrievalFailureEvent
+    from triggers.events import Subscription as Subscription
+    from triggers.events import flush_events as flush_events
+    from triggers.events import on_retrieval_failure as on_retrieval_failure
+    from triggers.pipeline.joining.joins import Joined as Joined
+    from triggers.pipeline.joining.parts import NoActivationError as NoActivationError
+    from triggers.pipeline.joining.parts import PlaceTakenError as PlaceTakenError
+    from triggers.producer.delivery_failure import DeliveryFailureEvent as DeliveryFailureEvent
+    from triggers.producer.delivery_failure import DeliverySubscription as DeliverySubscription
+    from triggers.producer.delivery_failure import on_delivery_failure as on_delivery_failure
+    from triggers.producer.producer import Producer as Producer
+    from triggers.producer.producer import send as send
+    from triggers.producer.queue.drain import Drained as Drained
+    from triggers.producer.queue.queue import ClientQueue as ClientQueue
+    from triggers.producer.queue.queue import ClientQueueFullError as ClientQueueFullError
+    from triggers.providers.opening import open_provider as open_provider
+    from triggers.providers.outgoing import SentMessage as SentMessage
+    from triggers.providers.provider import ProviderUnavailableError as ProviderUnavailableError
+    from triggers.selectors import Filter as Filter
+    from triggers.selectors import Selector as Selector
+    from triggers.selectors import SelectorError as SelectorError
+    from triggers.service.delivery import Delivery as Delivery
+    from triggers.service.failures import BodyInvalidError as BodyInvalidError
+    from triggers.service.failures import BodyTooLargeError as BodyTooLargeError
+    from triggers.service.failures import FatalError as FatalError
+    from triggers.service.failures import LazyResultError as LazyResultError
+    from triggers.service.failures import LeaseLostError as LeaseLostError
+    from triggers.service.failures import Redelivery as Redelivery
+    from triggers.service.failures import Retry as Retry
+    from triggers.service.failures import TransientError as TransientError
+    from triggers.service.failures import UnawaitedError as UnawaitedError
+    from triggers.service.filters import FilterAnswerError as FilterAnswerError
+    from triggers.service.identity import UnidentifiedError as UnidentifiedError
+    from triggers.service.keeping import FailedBeforeError as FailedBeforeError
+    from triggers.service.keeping import Keep as Keep
+    from triggers.service.outcome import Outcome as Outcome
 else:  # a type checker would accept any name
     __getattr__ = lazy(__name__)
-
-__all__ = [
-    "CARD_NUMBERS",
-    "IBANS",
-    "TOKENS",
-    "AsyncConsumer",
-    "BodyInvalidError",
-    "BodyTooLargeError",
-    "Cause",
-    "ClientQueue",
-    "ClientQueueFullError",
-    "ConfigurationError",
-    "Consumer",
-    "Delivery",
-    "DeliveryFailureEvent",
-    "DeliverySubscription",
-    "DoubtlessError",
-    "Drained",
-    "FailedBeforeError",
-    "FatalError",
-    "Filter",
-    "FilterAnswerError",
-    "Joined",
-    "Keep",
-    "LazyResultError",
-    "LeaseLostError",
-    "Message",
-    "MissingExtraError",
-    "NoActivationError",
-    "Outcome",
-    "PlaceTakenError",
-    "Producer",
-    "ProviderUnavailableError",
-    "Redelivery",
-    "RetrievalFailureEvent",
-    "Retry",
-    "Selector",
-    "SelectorError",
-    "SentMessage",
-    "Status",
-    "Subscription",
-    "TransientError",
-    "Trigger",
-    "UnavailableError",
-    "UnawaitedError",
-    "UnidentifiedError",
-    "flush_events",
-    "on_delivery_failure",
-    "on_retrieval_failure",
-    "open_provider",
-    "send",
-    "trigger",
-]

@@ -5,9 +5,8 @@ Exit code 1: a message ran twice, or is lost, with no excuse.
 
 import random
 import sys
-import tempfile
-from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +21,7 @@ from benchmarks.chaos.ground import Ground
 from benchmarks.chaos.postgres_ground import postgres_ground
 from benchmarks.chaos.redis_grounds import cluster_ground, sentinel_ground
 from benchmarks.chaos.soak import ChaosSoak
-from triggers.testing.redis_server import RedisServer
+from benchmarks.servers import private_redis, scratch
 
 #: The grounds of a soak, by name.
 GROUNDS: Mapping[str, Callable[[Path], AbstractContextManager[Ground]]] = {
@@ -49,9 +48,9 @@ def run(
 ) -> Report:
     """Run one soak on the ground that is called ``name``, in a folder that is deleted afterwards."""
     with (
-        _folder() as folder,
-        _folder() as queue,
-        RedisServer(queue, appendfsync="everysec") as provider,
+        scratch() as folder,
+        scratch() as queue,
+        private_redis() as provider,
         GROUNDS[name](folder) as ground,
     ):
         soak = ChaosSoak(
@@ -64,12 +63,6 @@ def run(
             seed=seed,
         )
         return soak.run(show)
-
-
-@contextmanager
-def _folder() -> Generator[Path]:
-    with tempfile.TemporaryDirectory(prefix="doubtless-chaos-", ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
 
 
 def main(

@@ -7,26 +7,25 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, cast
-
-import redis
+from typing import TypeVar
 
 from benchmarks.chaos.account import Account, Report
 from benchmarks.chaos.ground import EVERYWHERE, Ground, Trouble
 from benchmarks.chaos.remembering import Losses, Memory, parked_uuids
-from benchmarks.soak import FAST, FAST_SQLJMS, PATIENCE, RESENT_ONE_IN, is_drained
+from benchmarks.soak import FAST, FAST_SQLJMS, Progressing, drained_at, send, shuffled_uuids
 from benchmarks.soak_effects import TableEffects, waiting
 from benchmarks.soak_fleet import Fleet
-from benchmarks.soak_service import NAME
 from history.bridge import drive
-from history.message import Message
 from history.opening import open_history
-from triggers.providers.opening import open_provider
 
 T = TypeVar("T")
 
 #: A consumer logs this if its history has forgotten something.
 ANNOUNCEMENT = "are NEW again"
+
+#: The longest moment on either side of an effect, in seconds: so that troubles, some of which take seconds,
+#: happen to consumers at work.
+LONGEST_MOMENT = 0.02
 
 #: How many messages are sent after a loss, so that every consumer claims something.
 MORE = 200
@@ -88,11 +87,7 @@ class ChaosSoak:
             RuntimeError: nothing happened for a minute, or a process failed that nobody had killed.
         """
         begun = time.monotonic()
-        own = self.messages - self.messages // RESENT_ONE_IN
-        uuids = [f"{self.seed:x}-{number}" for number in range(own)]
-        uuids += self.chance.choices(uuids, k=self.messages - own)
-        self.chance.shuffle(uuids)
-        self._send(uuids)
+        self._send(shuffled_uuids(self.chance, self.seed, self.messages))
         atomic = self.ground.rules.atomic
         fleet = Fleet(
             folder=self.folder,
@@ -100,7 +95,7 @@ class ChaosSoak:
             history=self.ground.history,
             processes=self.processes,
             atomic=GroundEffects(self.ground) if atomic else None,
-            service="benchmarks.chaos.atomic_service" if atomic else "benchmarks.chaos.service",
+            moment=LONGEST_MOMENT,
         )
         with fleet:
             self._make_trouble(fleet, show)
@@ -123,31 +118,25 @@ class ChaosSoak:
         return sorted(set(self.sent.values()))
 
     def _send(self, uuids: Sequence[str]) -> None:
-        provider = open_provider(self.ground.history if self.ground.rules.atomic else self.provider)
-        names = drive(provider.send(NAME, [Message(uuid=uuid, body="soak") for uuid in uuids]))
-        drive(provider.close())
-        self.sent.update(zip(names, uuids, strict=True))
+        self.sent |= send(self.ground.history if self.ground.rules.atomic else self.provider, uuids)
 
     def _make_trouble(self, fleet: Fleet, show: Callable[[int, str], None]) -> None:
         """Spread the troubles over the effects that are still to come, and wait until all is consumed."""
         coming, left = self._in_turn(), self.troubles
-        effects, due, changed = 0, 0.0, time.monotonic()
+        due, progress = 0.0, Progressing(fleet)
         with self._watching() as has_all_consumed:
             while self._goes_on(left, is_drained=has_all_consumed()):
-                if (seen := fleet.effects.count()) != effects:
-                    effects, changed = seen, time.monotonic()
-                elif time.monotonic() - changed > PATIENCE:
-                    raise RuntimeError(f"nothing has happened for a minute:\n{fleet.log_tail()}")
-                if left and effects and effects >= due:
+                progress.look()
+                if left and progress.effects and progress.effects >= due:
                     name, trouble = next(coming)
-                    show(effects, name)
+                    show(progress.effects, name)
                     self._strike(name, trouble, fleet)
-                    left, changed = left - 1, time.monotonic()
-                    effects = fleet.effects.count()
-                    share = max(0, len(self.sent) - effects) / (left + 1)
-                    due = effects + self.chance.uniform(0.5, 1.5) * share
+                    left -= 1
+                    progress = Progressing(fleet, fleet.effects.count())
+                    share = max(0, len(self.sent) - progress.effects) / (left + 1)
+                    due = progress.effects + self.chance.uniform(0.5, 1.5) * share
                 fleet.look_after()
-                show(effects, "")
+                show(progress.effects, "")
                 time.sleep(0.02)
 
     def _goes_on(self, left: int, *, is_drained: bool) -> bool:
@@ -161,10 +150,10 @@ class ChaosSoak:
     def _watching(self) -> Generator[Callable[[], bool]]:
         """Return what tells whether everything was read and acknowledged."""
         if self.ground.rules.atomic:
-            yield lambda: not waiting(self.ground.direct)
+            yield lambda: not waiting(self.ground.direct)  # which changes with each failover
             return
-        with cast("Any", redis.Redis).from_url(self.provider) as client:
-            yield lambda: is_drained(client)
+        with drained_at(self.provider) as is_drained:
+            yield is_drained
 
     def _in_turn(self) -> Iterator[tuple[str, Trouble]]:
         """Give each trouble its turn, in another order each time."""

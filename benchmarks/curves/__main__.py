@@ -1,7 +1,6 @@
 """``python -m benchmarks.curves``: measure how speed changes as something grows, print and draw it."""
 
 import json
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -12,11 +11,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.bench import SETTINGS
 from benchmarks.curves import measuring
 from benchmarks.curves.drawing import draw
 from benchmarks.curves.measuring import Curve
-from triggers.testing.redis_server import RedisServer
+from benchmarks.servers import private_redis
 
 
 def main(
@@ -47,10 +45,7 @@ def _measured(entries: int) -> Iterator[Curve]:
         partial(measuring.entries, sizes=sizes),
     )
     for measure in curves:
-        with (
-            tempfile.TemporaryDirectory(prefix="doubtless-curves-", ignore_cleanup_errors=True) as folder,
-            RedisServer(Path(folder), **SETTINGS) as server,
-        ):
+        with private_redis() as server:
             yield measure(server.url)
 
 

@@ -11,9 +11,9 @@ from statistics import median
 from typing import Any
 from uuid import uuid4
 
+from benchmarks.filling import numbered, remember
 from history.bridge import drive
-from history.entry import EntryOutcome, Settlement
-from history.message import Message, Uuid
+from history.message import Message
 from history.redis import RedisHistory
 from history.store import CLAIM_BATCH
 from triggers import Consumer, Trigger, open_provider, trigger
@@ -52,13 +52,7 @@ def entries(url: str, sizes: Sequence[int] = ENTRIES) -> Curve:
 
 
 def _remember(history: RedisHistory, numbers: Iterator[int]) -> int:
-    uuids = [str(next(numbers)) for _ in range(CLAIM_BATCH)]
-    claims = drive(history.claim("curve", uuids, "curve"))
-    ends = [
-        Settlement(Uuid(uuid), claim.fence, EntryOutcome.OK)
-        for uuid, claim in zip(uuids, claims, strict=True)
-    ]
-    drive(history.settle("curve", ends))
+    remember(history, "curve", numbered(numbers, CLAIM_BATCH))
     return CLAIM_BATCH
 
 

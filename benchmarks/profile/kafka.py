@@ -9,9 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -20,9 +18,11 @@ from rich.progress import Progress
 from rich.table import Table
 
 from benchmarks.bench import DEFAULT, Bench, open_bench
+from benchmarks.costs import redis_seconds
 from benchmarks.measuring import WARM_UP
-from benchmarks.rows.kafka import GROUP, Work
+from benchmarks.rows.kafka import GROUP, Topic
 from benchmarks.rows.steady import Steady
+from benchmarks.servers import scratch
 from tests.fixtures.servers.apache_kafka_server import ApacheKafkaServer
 
 #: Seconds, by the clock that counted them.
@@ -47,11 +47,10 @@ class Clocked(Steady):
             self.read.append(self._clocks())
 
     def _clocks(self) -> Clocks:
-        server = self.client.info("cpu")
         return {
             "this process": time.process_time(),
             "its worker": time.thread_time(),
-            "Redis": float(server["used_cpu_user"]) + float(server["used_cpu_sys"]),
+            "Redis": redis_seconds(self.client),
         }
 
     @property
@@ -64,15 +63,12 @@ class Clocked(Steady):
 def measure(bench: Bench, *, messages: int, rounds: int) -> Mapping[str, list[Clocks]]:
     """Let the competitors take turns; return the cost of a message in each round."""
     measured: dict[str, list[Clocks]] = {name: [] for name in GROUP}
-    with (
-        TemporaryDirectory(prefix="doubtless-profile-", ignore_cleanup_errors=True) as folder,
-        ApacheKafkaServer(Path(folder)) as kafka,
-    ):
+    with scratch() as folder, ApacheKafkaServer(folder) as kafka:
         make = partial(Clocked, client=bench.bare(), messages=messages)
         for number in bench.progress.track(range(rounds + WARM_UP)):
             for name in list(GROUP) if number % 2 else list(GROUP)[::-1]:
                 steady = make()
-                work = Work(bench, kafka, steady)
+                work = Topic(bench, f"kafka://{kafka.address}", steady, kafka=kafka)
                 work.fill(messages)
                 GROUP[name](work, messages)
                 if number >= WARM_UP:

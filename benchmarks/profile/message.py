@@ -63,10 +63,7 @@ def _fresh(bench: Bench, count: int) -> Sequence[Message]:
 
 
 def _seen(bench: Bench, count: int) -> Sequence[Message]:
-    messages = bench.fresh(count)
-    bench.idle_trigger(NAME).handle_batch(messages)
-    floors.claim_all(bench.bare(), messages)
-    return messages
+    return floors.seen_by(bench, bench.idle_trigger(NAME))(count)
 
 
 def _note_both(client: Any, message: Message) -> None:

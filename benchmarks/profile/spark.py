@@ -6,7 +6,6 @@ reads of each process, and of each kind of the JVM's threads, what it has used. 
 """
 
 import os
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -21,8 +20,9 @@ from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.bench import SETTINGS
+from benchmarks.costs import redis_seconds, seconds_in
 from benchmarks.rows.spark_batches import COMPETITORS, CORES, session, throw_away, without_duplicates
+from benchmarks.servers import private_redis, scratch
 from triggers.spark import foreach_batch
 from triggers.testing.redis_server import RedisServer
 
@@ -42,8 +42,6 @@ _THREADS = {
     "G1 ": "JVM: garbage",
 }
 
-_TICK = os.sysconf("SC_CLK_TCK")
-
 
 def main(
     *,
@@ -53,13 +51,10 @@ def main(
     partitions: Annotated[list[int] | None, typer.Option(help="Shuffle partitions; again for more.")] = None,
 ) -> None:
     """Measure, and print a table for each number of partitions."""
-    with (
-        tempfile.TemporaryDirectory(prefix="doubtless-spark-", ignore_cleanup_errors=True) as folder,
-        RedisServer(Path(folder), **SETTINGS) as server,
-    ):
-        spark = session(Path(folder))
+    with scratch() as folder, private_redis() as server:
+        spark = session(folder)
         try:
-            profile = _Profile(spark, server, Path(folder), rows, batches)
+            profile = _Profile(spark, server, folder, rows, batches)
             for many in partitions or (CORES, 8 * CORES):
                 profile.show(many, runs)
         finally:
@@ -121,18 +116,18 @@ class _Profile:
     def _usage(self) -> Usage:
         """Return what has been used until now, in seconds."""
         own = os.times()
+        workers = [Path(f"/proc/{pid}/stat") for pid in _below(self.jvm)]
         with cast("Any", redis.Redis).from_url(self.server.url) as client:
-            server = client.info("cpu")
-        usage = {
-            "JVM": _seconds(Path(f"/proc/{self.jvm}/stat")),
-            "Python workers": sum(_seconds(Path(f"/proc/{pid}/stat"), dead=True) for pid in _below(self.jvm)),
-            "driver": own.user + own.system,
-            "Redis": float(server["used_cpu_user"]) + float(server["used_cpu_sys"]),
-        }
+            usage = {
+                "JVM": seconds_in(Path(f"/proc/{self.jvm}/stat")),
+                "Python workers": sum(seconds_in(worker, dead=True) for worker in workers),
+                "driver": own.user + own.system,
+                "Redis": redis_seconds(client),
+            }
         for thread in Path(f"/proc/{self.jvm}/task").iterdir():
             with suppress(OSError):  # the thread has ended since; the JVM's own number still counts its time
                 group = _kind((thread / "comm").read_text().strip())
-                usage[group] = usage.get(group, 0.0) + _seconds(thread / "stat")
+                usage[group] = usage.get(group, 0.0) + seconds_in(thread / "stat")
         return usage
 
 
@@ -144,12 +139,6 @@ def _kind(thread: str) -> str:
     return next(
         (group for begin, group in _THREADS.items() if thread.startswith(begin)), "JVM: other threads"
     )
-
-
-def _seconds(stat: Path, *, dead: bool = False) -> float:
-    """Return the seconds that a process or thread has used, with those of its children that ended."""
-    numbers = stat.read_text().rpartition(")")[2].split()
-    return sum(map(int, numbers[11 : 15 if dead else 13])) / _TICK
 
 
 def _below(parent: int) -> Iterator[int]:

@@ -1,19 +1,16 @@
-"""All rows, in the order of the report. A new row is a file here and a line in :data:`ROWS`."""
+"""All rows, in the order of the report. A new row is a function in a file here, and a line in ``ROWS``."""
 
 from benchmarks.bench import Row
 from benchmarks.rows import (
     atomic,
-    batch_duplicates,
-    batch_new,
     consumer,
-    duplicate,
     growth,
     guards,
+    handling,
     kafka,
     links,
     memory,
     nats,
-    new_message,
     powertools,
     spark_batches,
     sqljms,
@@ -23,16 +20,16 @@ from benchmarks.rows import (
 )
 
 ROWS = (
-    Row("new", new_message.measure),
+    Row("new", handling.measure_new),
     Row("powertools", powertools.measure),
-    Row("duplicate", duplicate.measure),
+    Row("duplicate", handling.measure_duplicates),
     Row("consumer", consumer.measure),
     Row("kafka", kafka.measure),
     Row("nats", nats.measure),
     Row("tasks", tasks.measure),
     Row("guards", guards.measure),
-    Row("batch", batch_new.measure),
-    Row("batch-duplicates", batch_duplicates.measure),
+    Row("batch", handling.measure_new_batches),
+    Row("batch-duplicates", handling.measure_batches_of_duplicates),
     Row("spark", spark_batches.measure),
     Row("links", links.measure),
     Row("memory", memory.measure),

@@ -13,7 +13,7 @@ import psycopg
 from sqlalchemy import Connection
 
 from benchmarks.bench import Bench
-from benchmarks.result import SPEED, Budget, Result
+from benchmarks.result import SPEED, Budget, Result, speeds
 from benchmarks.rows.sqljms import INSERT, Jobs, OurJobs, enough, open_server, take_turns
 from triggers import Message, Trigger, trigger
 
@@ -99,12 +99,5 @@ def measure(bench: Bench) -> Iterable[Result]:
         for competitor in competitors.values():
             competitor.fill(enough(bench, MESSAGES))
         times = take_turns(bench, "atomic, one at a time", competitors, MESSAGES)
-    yield Result(
-        what=f"atomic, one insert, batch=1, prefetch={PREFETCH}",
-        beside="a SKIP LOCKED loop",
-        unit="messages/s",
-        measured=1 / times.of("ours"),
-        floor=1 / times.of("naive"),
-        ratio=times.ratio("naive", "ours"),
-        budget=Budget(1, SPEED, at_least=True),
-    )
+    what, budget = f"atomic, one insert, batch=1, prefetch={PREFETCH}", Budget(1, SPEED, at_least=True)
+    yield speeds(times, "ours", "naive", what=what, beside="a SKIP LOCKED loop", budget=budget)

@@ -6,54 +6,20 @@ does. They do not note that a message is completed, so what a crash leaves behin
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from benchmarks.bench import Bench
-from benchmarks.result import SPEED, Budget, Result
+from benchmarks.result import SPEED, Budget, Result, speeds
 from benchmarks.rows import floors
-from benchmarks.rows.steady import Steady, Turns, compared
-from history.bridge import drive
+from benchmarks.rows.steady import Turns, Work
 from history.message import Message
-from triggers import trigger
-from triggers.consumer import Consumer
-from triggers.providers.redis_streams import RedisStreams
 
 #: How many messages a round has, for each message of the other rows.
 SHARE = 5
 
 #: How many messages one call reads.
 PREFETCH = 10
-
-
-@dataclass(slots=True)
-class Work:
-    """One competitor's stream of messages."""
-
-    bench: Bench
-    steady: Steady = field(default_factory=Steady)
-
-    def fill(self, messages: int) -> None:
-        """Send so many messages."""
-        provider = RedisStreams.from_url(self.bench.server.url)
-        drive(provider.send(self.steady.destination, self.bench.fresh(messages)))
-        drive(provider.close())
-
-
-def _consume(work: Work, messages: int, prefetch: int) -> None:
-    """Run a consumer until it has worked on so many messages."""
-    stream = work.steady.destination
-
-    @trigger(stream, name=stream, history=work.bench.server.url, prefetch=prefetch)
-    def idle(message: Message) -> None:
-        del message
-        work.steady.note()
-        if len(work.steady.times) == messages:
-            consumer.stop()
-
-    consumer = Consumer([idle], work.bench.server.url)
-    consumer.run()
 
 
 def _loop(work: Work, messages: int, prefetch: int) -> None:
@@ -74,13 +40,13 @@ def _loop(work: Work, messages: int, prefetch: int) -> None:
 def measure(bench: Bench) -> Iterable[Result]:
     """Let consumers and loops take turns."""
     passes: Mapping[str, Callable[[Work, int], None]] = {
-        "consumer": partial(_consume, prefetch=PREFETCH),
-        "one by one": partial(_consume, prefetch=1),
+        "consumer": partial(Work.consume, prefetch=PREFETCH),
+        "one by one": partial(Work.consume, prefetch=1),
         "loop": partial(_loop, prefetch=1),
         "loop of ten": partial(_loop, prefetch=PREFETCH),
     }
     rounds = Turns(bench, "consumer on Redis Streams", bench.fewer(6), bench.effort.messages * SHARE)
-    times = rounds.run(partial(Work, bench), passes)
+    times = rounds.run(partial(Work, bench, bench.server.url), passes)
     single = "XREADGROUP, SET NX, XACK, one at a time"
     for ours, floor, prefetch, text, budget in (
         ("consumer", "loop", PREFETCH, single, Budget(1.5, SPEED, at_least=True)),
@@ -88,4 +54,4 @@ def measure(bench: Bench) -> Iterable[Result]:
         ("one by one", "loop", 1, single, None),
     ):
         what = f"consumer on Redis Streams, batch=1, prefetch={prefetch}"
-        yield compared(times, ours, floor, what=what, beside=text, budget=budget)
+        yield speeds(times, ours, floor, what=what, beside=text, budget=budget)

@@ -1,10 +1,11 @@
 """The floors: the least that somebody could send to Redis by hand to the same end."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from benchmarks.bench import TIME_TO_LIVE
+from benchmarks.bench import TIME_TO_LIVE, Bench
 from history.message import Message
+from triggers import Trigger
 
 
 def claim(client: Any, message: Message) -> None:
@@ -31,3 +32,15 @@ def complete_all(client: Any, messages: Sequence[Message]) -> None:
     for message in messages:
         complete(pipeline, message)
     pipeline.execute()
+
+
+def seen_by(bench: Bench, idle: Trigger[[Message], None]) -> Callable[[int], Sequence[Message]]:
+    """Return what makes messages that a trigger has completed, and that were noted by hand as well."""
+
+    def make(count: int) -> Sequence[Message]:
+        messages = bench.fresh(count)
+        idle.handle_batch(messages)
+        claim_all(bench.bare(), messages)
+        return messages
+
+    return make

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 
 from benchmarks.bench import Bench
+from benchmarks.filling import fill, numbered
 from benchmarks.measuring import Pass
-from benchmarks.result import SPEED, Budget, Result
-from benchmarks.rows.filling import fill
+from benchmarks.result import SPEED, Budget, Result, speeds
 from history.bridge import drive
 from history.redis import RedisHistory
 from history.store import CLAIM_BATCH
@@ -22,19 +22,19 @@ def measure(bench: Bench) -> Iterable[Result]:
     fill(bench, history, "large", TIMES * entries)
 
     def new_uuids(count: int) -> Sequence[str]:
-        return [str(next(bench.numbers)) for _ in range(count)]
+        return numbered(bench.numbers, count)
 
     def claiming(trigger: str) -> Pass[str]:
         return lambda uuids: drive(history.claim(trigger, uuids, "benchmark"))
 
     passes = {trigger: claiming(trigger) for trigger in ("small", "large")}
     times = bench.rounds(CLAIM_BATCH).run("claims", new_uuids, passes)
-    yield Result(
+    yield speeds(
+        times,
+        "large",
+        "small",
         what=f"claims, {TIMES * entries:,} entries remembered",
         beside=f"claims, {entries:,} remembered",
         unit="claims/s",
-        measured=1 / times.of("large"),
-        floor=1 / times.of("small"),
-        ratio=times.ratio("small", "large"),
         budget=Budget(0.9, SPEED, at_least=True),
     )

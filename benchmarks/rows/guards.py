@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from benchmarks.bench import Bench
 from benchmarks.measuring import Pass
-from benchmarks.result import Result
+from benchmarks.result import Result, durations
 from history.message import Message
 from triggers.guards import celery as celery_guard
 from triggers.guards import dramatiq as dramatiq_guard
@@ -40,22 +40,12 @@ def measure(bench: Bench) -> Iterable[Result]:
             "bare": make(None),
         }
         times = bench.rounds(most=ROUNDS).run(f"a guarded task of {host}", bench.fresh, passes)
-        yield Result(
-            what=f"a guarded task of {host}",
-            beside="the same task without a guard, no broker in between",
-            unit="µs",
-            measured=times.of("guarded") * 1e6,
-            floor=times.of("bare") * 1e6,
-            ratio=times.ratio("guarded", "bare"),
-        )
-        yield Result(
-            what=f"a task of {host} in shadow",
-            beside="the same task without a guard, no broker in between",
-            unit="µs",
-            measured=times.of("in shadow") * 1e6,
-            floor=times.of("bare") * 1e6,
-            ratio=times.ratio("in shadow", "bare"),
-        )
+        beside = "the same task without a guard, no broker in between"
+        for name, what in (
+            ("guarded", f"a guarded task of {host}"),
+            ("in shadow", f"a task of {host} in shadow"),
+        ):
+            yield durations(times, name, "bare", what=what, beside=beside)
 
 
 def _http(bench: Bench) -> Iterable[Result]:
@@ -67,14 +57,8 @@ def _http(bench: Bench) -> Iterable[Result]:
     }
     times = bench.rounds(most=ROUNDS).run("a guarded request", bench.fresh, passes)
     for name, what in (("guarded", "a guarded HTTP request"), ("in shadow", "an HTTP request in shadow")):
-        yield Result(
-            what=what,
-            beside="the same bare ASGI application, no server in between",
-            unit="µs",
-            measured=times.of(name) * 1e6,
-            floor=times.of("bare") * 1e6,
-            ratio=times.ratio(name, "bare"),
-        )
+        beside = "the same bare ASGI application, no server in between"
+        yield durations(times, name, "bare", what=what, beside=beside)
 
 
 def _asgi(history: str | None, *, shadow: bool = False) -> Pass[Message]:

@@ -9,23 +9,20 @@ Share groups run on the mock cluster of Kafka's client.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import confluent_kafka
 
 from benchmarks.bench import Bench
-from benchmarks.result import SPEED, Budget, Result
+from benchmarks.result import SPEED, Budget, Result, speeds
 from benchmarks.rows import floors
-from benchmarks.rows.steady import Steady, Turns, compared
-from history.bridge import drive
+from benchmarks.rows.steady import Turns, Work
+from benchmarks.servers import scratch
 from history.message import Message
 from tests.fixtures.servers.apache_kafka_server import AnyKafka, ApacheKafkaServer
 from tests.fixtures.servers.kafka_server import KafkaServer
 from triggers import trigger
 from triggers.consumer import Consumer
-from triggers.providers.kafka import Kafka
 
 #: How many messages a round has, for each message of the other rows: more than Kafka's client fetches ahead.
 SHARE = 15
@@ -44,12 +41,10 @@ BATCH = 100
 
 
 @dataclass(slots=True)
-class Work:
-    """One competitor's topic, and when its messages were worked on."""
+class Topic(Work):
+    """One competitor's topic, of one partition."""
 
-    bench: Bench
-    kafka: AnyKafka
-    steady: Steady = field(default_factory=Steady)
+    kafka: AnyKafka = field(kw_only=True)
 
     @property
     def topic(self) -> str:
@@ -57,28 +52,12 @@ class Work:
         return self.steady.destination
 
     def fill(self, messages: int) -> None:
-        """Make the topic, of one partition, and send so many messages."""
+        """Make the topic, and send so many messages."""
         self.kafka.create(self.topic, 1)
-        provider = Kafka.from_url(f"kafka://{self.kafka.address}")
-        drive(provider.send(self.topic, self.bench.fresh(messages)))
-        drive(provider.close())
+        Work.fill(self, messages)
 
 
-def _consume(work: Work, messages: int, options: str = "") -> None:
-    """Run a consumer until it has worked on so many messages."""
-
-    @trigger(work.topic, name=work.topic, history=work.bench.server.url, prefetch=PREFETCH)
-    def idle(message: Message) -> None:
-        del message
-        work.steady.note()
-        if len(work.steady.times) == messages:
-            consumer.stop()
-
-    consumer = Consumer([idle], f"kafka://{work.kafka.address}{options}")
-    consumer.run()
-
-
-def _consume_batches(work: Work, messages: int) -> None:
+def _consume_batches(work: Topic, messages: int) -> None:
     """Run a consumer whose service gets a list."""
 
     @trigger(work.topic, name=work.topic, history=work.bench.server.url, batch=BATCH)
@@ -88,11 +67,11 @@ def _consume_batches(work: Work, messages: int) -> None:
         if len(work.steady.times) == messages:
             consumer.stop()
 
-    consumer = Consumer([idle], f"kafka://{work.kafka.address}")
+    consumer = Consumer([idle], work.url)
     consumer.run()
 
 
-def _subscribed(work: Work, make: Any, **own: Any) -> Any:
+def _subscribed(work: Topic, make: Any, **own: Any) -> Any:
     """Return a member of the group of a loop, with its own settings."""
     settings = {"bootstrap.servers": work.kafka.address, "group.id": f"by-hand-{work.topic}", "log_level": 0}
     member = make(settings | {name.replace("_", "."): value for name, value in own.items()})
@@ -100,11 +79,11 @@ def _subscribed(work: Work, make: Any, **own: Any) -> Any:
     return member
 
 
-def _member(work: Work) -> Any:
+def _member(work: Topic) -> Any:
     return _subscribed(work, _driver.Consumer, enable_auto_commit=False, auto_offset_reset="earliest")
 
 
-def _loop(work: Work, messages: int, commit_after: int) -> None:
+def _loop(work: Topic, messages: int, commit_after: int) -> None:
     """Poll, note, and commit each time that so many messages are worked on."""
     client: Any = work.bench.bare()
     member = _member(work)
@@ -119,7 +98,7 @@ def _loop(work: Work, messages: int, commit_after: int) -> None:
     member.close()
 
 
-def _loop_of_batches(work: Work, messages: int) -> None:
+def _loop_of_batches(work: Topic, messages: int) -> None:
     """Take a hundred, note them in one pipeline, and commit."""
     client: Any = work.bench.bare()
     member = _member(work)
@@ -134,7 +113,7 @@ def _loop_of_batches(work: Work, messages: int) -> None:
     member.close()
 
 
-def _loop_of_share_group(work: Work, messages: int) -> None:
+def _loop_of_share_group(work: Topic, messages: int) -> None:
     """Poll, note and accept each message."""
     client: Any = work.bench.bare()
     member = _subscribed(
@@ -153,27 +132,33 @@ def _message(record: Any) -> Message:
 
 
 #: The competitors in a consumer group, and in a share group.
-GROUP: Mapping[str, Callable[[Work, int], None]] = {
-    "consumer": _consume,
+GROUP: Mapping[str, Callable[[Topic, int], None]] = {
+    "consumer": partial(Topic.consume, prefetch=PREFETCH),
     "batches": _consume_batches,
     "loop": partial(_loop, commit_after=1),
     "loop of a hundred": partial(_loop, commit_after=BATCH),
     "loop of batches": _loop_of_batches,
 }
-_SHARE_GROUP: Mapping[str, Callable[[Work, int], None]] = {
-    "consumer": partial(_consume, options=f"?share=true&fetch=100&delivery_limit={LIMIT}"),
+_SHARE_GROUP: Mapping[str, Callable[[Topic, int], None]] = {
+    "consumer": partial(
+        Topic.consume, prefetch=PREFETCH, query=f"?share=true&fetch=100&delivery_limit={LIMIT}"
+    ),
     "loop": _loop_of_share_group,
 }
+
+
+def _topics(bench: Bench, kafka: AnyKafka) -> Callable[[], Topic]:
+    return partial(Topic, bench, f"kafka://{kafka.address}", kafka=kafka)
 
 
 def measure(bench: Bench) -> Iterable[Result]:
     """Let consumers and loops take turns."""
     rounds = Turns(bench, "consumer on Kafka", bench.fewer(10), bench.effort.messages * SHARE)
-    with TemporaryDirectory(prefix="doubtless-bench-", ignore_cleanup_errors=True) as folder:
+    with scratch() as folder:
         is_real = ApacheKafkaServer.installed()
         broker = "Apache Kafka" if is_real else "Kafka's mock"
-        with ApacheKafkaServer(Path(folder)) if is_real else KafkaServer() as kafka:
-            times = rounds.run(partial(Work, bench, kafka), GROUP)
+        with ApacheKafkaServer(folder) if is_real else KafkaServer() as kafka:
+            times = rounds.run(_topics(bench, kafka), GROUP)
     for ours, floor, text, least in (
         ("consumer", "loop", "poll, SET NX, commit of each", 1.0),
         ("consumer", "loop of a hundred", "poll, SET NX, commit of each hundred", 0.8),
@@ -183,9 +168,9 @@ def measure(bench: Bench) -> Iterable[Result]:
         # On the mock a commit takes no time.
         budget = Budget(least, SPEED, at_least=True) if is_real else None
         what = f"consumer on {broker}, consumer group, {size}"
-        yield compared(times, ours, floor, what=what, beside=text, budget=budget)
+        yield speeds(times, ours, floor, what=what, beside=text, budget=budget)
     with KafkaServer(brokers=2) as mock:
         mock.deliver_at_most(LIMIT)
-        times = rounds.run(partial(Work, bench, mock), _SHARE_GROUP)
+        times = rounds.run(_topics(bench, mock), _SHARE_GROUP)
     what = f"consumer on Kafka's mock, share group, batch=1, prefetch={PREFETCH}"
-    yield compared(times, "consumer", "loop", what=what, beside="poll, SET NX, acknowledge each")
+    yield speeds(times, "consumer", "loop", what=what, beside="poll, SET NX, acknowledge each")

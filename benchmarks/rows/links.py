@@ -5,14 +5,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, text
 
 from benchmarks.bench import Bench
 from benchmarks.measuring import Pass
-from benchmarks.result import Result
+from benchmarks.result import Result, speeds
+from benchmarks.servers import private_postgres, scratch
 from history.bridge import drive
 from history.message import Message
 from triggers import Trigger, trigger
@@ -22,7 +22,7 @@ from triggers.providers.sqlremote.carriers.directory import DirectoryCarrier
 from triggers.providers.sqlremote.links import Links
 from triggers.providers.sqlremote.publication.publication import Publication
 from triggers.providers.sqlremote.settings import RemoteSettings
-from triggers.testing.postgres_server import PostgresServer, find_programs
+from triggers.testing.postgres_server import find_programs
 
 _INSERT = text("INSERT INTO effects VALUES (:uuid)")
 
@@ -63,15 +63,12 @@ class Ends:
 
 def measure(bench: Bench) -> Iterable[Result]:
     """Measure on SQLite, and on PostgreSQL where it is installed; both flush every commit."""
-    with TemporaryDirectory() as folder:
-        yield _measure(bench, "SQLite", [f"sqlite:///{folder}/{name}.db" for name in "xy"], Path(folder))
+    with scratch() as folder:
+        yield _measure(bench, "SQLite", [f"sqlite:///{folder}/{name}.db" for name in "xy"], folder)
     if find_programs() is None:
         return
-    with (
-        TemporaryDirectory(prefix="doubtless-postgres-", ignore_cleanup_errors=True) as folder,
-        PostgresServer(Path(folder)) as server,
-    ):
-        yield _measure(bench, "PostgreSQL", list(_schemas(server.url)), Path(folder))
+    with scratch() as folder, private_postgres() as server:
+        yield _measure(bench, "PostgreSQL", list(_schemas(server.url)), folder)
 
 
 def _measure(bench: Bench, where: str, urls: Sequence[str], folder: Path) -> Result:
@@ -79,14 +76,8 @@ def _measure(bench: Bench, where: str, urls: Sequence[str], folder: Path) -> Res
     with _ends(urls, folder / "exchange") as ends:
         passes: dict[str, Pass[Message]] = {"link": ends.replicate, "bare": ends.commit_twice}
         times = bench.rounds(most=ROUNDS).run(what, bench.fresh, passes)
-    return Result(
-        what=what,
-        beside="the same row committed in both databases, by hand",
-        unit="/s",
-        measured=1 / times.of("link"),
-        floor=1 / times.of("bare"),
-        ratio=1 / times.ratio("link", "bare"),
-    )
+    beside = "the same row committed in both databases, by hand"
+    return speeds(times, "link", "bare", what=what, beside=beside, unit="/s")
 
 
 @contextmanager

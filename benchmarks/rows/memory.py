@@ -1,11 +1,11 @@
 """Bytes of Redis per completed entry."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from benchmarks.bench import Bench
+from benchmarks.costs import redis_memory
+from benchmarks.filling import fill
 from benchmarks.result import Budget, Result
-from benchmarks.rows.filling import fill
 from history.bridge import drive
 from history.redis import RedisHistory
 
@@ -18,9 +18,9 @@ def measure(bench: Bench) -> Iterable[Result]:
     bare, entries = bench.bare(), bench.effort.entries
     bare.flushall()
     history = RedisHistory.from_url(bench.server.url)
-    empty = _used(bare)
+    empty = redis_memory(bare)
     fill(bench, history, "memory", entries)
-    each = (_used(bare) - empty) / entries
+    each = (redis_memory(bare) - empty) / entries
     drive(history.close())
     bare.flushall()
     yield Result(
@@ -32,8 +32,3 @@ def measure(bench: Bench) -> Iterable[Result]:
         ratio=each / DIGEST,
         budget=Budget(32 / DIGEST, "x the bytes (32)"),
     )
-
-
-def _used(client: Any) -> int:
-    info = client.info("memory")
-    return int(info["used_memory"]) - int(info["mem_aof_buffer"])

@@ -6,20 +6,15 @@ answer to that. It does not note that a message is completed, so what a crash le
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from benchmarks.bench import Bench
-from benchmarks.result import Result
+from benchmarks.result import Result, speeds
 from benchmarks.rows import floors
-from benchmarks.rows.steady import Steady, Turns, compared
-from history.bridge import drive
+from benchmarks.rows.steady import Turns, Work
 from history.message import Message
 from tests.fixtures.servers.nats_server import NatsServer
-from triggers import trigger
-from triggers.consumer import Consumer
-from triggers.providers.nats import Nats
 from triggers.providers.nats.connection import driver
 
 #: How many messages a round has, for each message of the other rows.
@@ -27,41 +22,6 @@ SHARE = 5
 
 #: How many the consumer and the loop fetch ahead.
 PREFETCH = 10
-
-
-@dataclass(slots=True)
-class Work:
-    """One competitor's subject."""
-
-    bench: Bench
-    server: NatsServer
-    steady: Steady = field(default_factory=Steady)
-
-    @property
-    def url(self) -> str:
-        """Where its messages are."""
-        return f"nats://{self.server.address}"
-
-    def fill(self, messages: int) -> None:
-        """Send so many messages, which makes the stream."""
-        provider = Nats.from_url(self.url)
-        drive(provider.send(self.steady.destination, self.bench.fresh(messages)))
-        drive(provider.close())
-
-
-def _consume(work: Work, messages: int) -> None:
-    """Run a consumer until it has worked on so many messages."""
-    steady = work.steady
-
-    @trigger(steady.destination, name=steady.destination, history=work.bench.server.url, prefetch=PREFETCH)
-    def idle(message: Message) -> None:
-        del message
-        steady.note()
-        if len(steady.times) == messages:
-            consumer.stop()
-
-    consumer = Consumer([idle], work.url)
-    consumer.run()
 
 
 def _loop(work: Work, messages: int) -> None:
@@ -84,9 +44,12 @@ async def _fetch(work: Work, messages: int) -> None:
 
 def measure(bench: Bench) -> Iterable[Result]:
     """Let a consumer and a loop take turns."""
-    passes: Mapping[str, Callable[[Work, int], None]] = {"consumer": _consume, "loop": _loop}
+    passes: Mapping[str, Callable[[Work, int], None]] = {
+        "consumer": partial(Work.consume, prefetch=PREFETCH),
+        "loop": _loop,
+    }
     rounds = Turns(bench, "consumer on NATS", bench.fewer(6), bench.effort.messages * SHARE)
     with NatsServer() as server:
-        times = rounds.run(partial(Work, bench, server), passes)
+        times = rounds.run(partial(Work, bench, f"nats://{server.address}"), passes)
     what = f"consumer on NATS, batch=1, prefetch={PREFETCH}"
-    yield compared(times, "consumer", "loop", what=what, beside=f"fetch({PREFETCH}), SET NX, ack of each")
+    yield speeds(times, "consumer", "loop", what=what, beside=f"fetch({PREFETCH}), SET NX, ack of each")

@@ -14,14 +14,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from benchmarks.bench import Bench
 from benchmarks.measuring import WARM_UP, Rounds, Times
-from benchmarks.result import SPEED, Budget, Result
+from benchmarks.result import SPEED, Budget, Result, speeds
+from benchmarks.servers import scratch
 from triggers.spark import foreach_batch
 
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -59,8 +59,8 @@ def measure(bench: Bench) -> Iterable[Result]:
         bench.progress.console.print("spark: Java is missing: apt-get install openjdk-17-jre-headless")
         return
     rows = bench.effort.messages * 1250  # 250,000 in a run of usual length
-    with TemporaryDirectory(prefix="doubtless-bench-spark-", ignore_cleanup_errors=True) as folder:
-        queries = _Queries(bench, session(Path(folder)), Path(folder))
+    with scratch() as folder:
+        queries = _Queries(bench, session(folder), folder)
         try:
             for partitions, (count, warm_up) in _ROUNDS.items():
                 rounds = Rounds(count=count, messages=rows, progress=bench.progress, warm_up=warm_up)
@@ -129,15 +129,8 @@ class _Queries:
 
 
 def _result(what: str, times: Times) -> Result:
-    return Result(
-        what=what,
-        beside="dropDuplicatesWithinWatermark, RocksDB",
-        unit="rows/s",
-        measured=1 / times.of("doubtless"),
-        floor=1 / times.of("rocksdb"),
-        ratio=times.ratio("rocksdb", "doubtless"),
-        budget=Budget(1.2, SPEED, at_least=True),
-    )
+    beside, budget = "dropDuplicatesWithinWatermark, RocksDB", Budget(1.2, SPEED, at_least=True)
+    return speeds(times, "doubtless", "rocksdb", what=what, beside=beside, unit="rows/s", budget=budget)
 
 
 def without_duplicates(stream: DataFrame) -> DataFrame:

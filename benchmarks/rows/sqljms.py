@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Protocol
 
 import psycopg
@@ -19,14 +17,14 @@ from sqlalchemy import Connection, text
 
 from benchmarks.bench import Bench
 from benchmarks.measuring import Times
-from benchmarks.result import SPEED, Budget, Result
+from benchmarks.result import SPEED, Budget, Result, speeds
 from benchmarks.rows.sqljms_rivals import PgQueuerJobs, ProcrastinateJobs
+from benchmarks.servers import private_postgres
 from history.bridge import drive
 from history.message import Message
 from triggers import Trigger, trigger
 from triggers.consumer import Consumer
 from triggers.providers.sqljms.provider import SqlJms
-from triggers.testing.postgres_server import PostgresServer
 
 #: How many jobs a worker does in a round.
 JOBS = 1000
@@ -127,10 +125,7 @@ class OurJobs:
 @contextmanager
 def open_server() -> Generator[str]:
     """Start a PostgreSQL as it is by default."""
-    with (
-        TemporaryDirectory(prefix="doubtless-bench-", ignore_cleanup_errors=True) as folder,
-        PostgresServer(Path(folder)) as server,
-    ):
+    with private_postgres() as server:
         with psycopg.connect(server.url, autocommit=True) as connection:
             connection.execute(TABLE)
         yield server.url
@@ -166,15 +161,8 @@ def measure(bench: Bench) -> Iterable[Result]:
                 competitor.fill(enough(bench, JOBS))
             times = take_turns(bench, f"SQL-JMS, {work}", competitors, JOBS)
         for name in rivals:
-            yield Result(
-                what=f"SQL-JMS, {work}, batches of {BATCH}",
-                beside=name,
-                unit="messages/s",
-                measured=1 / times.of("ours"),
-                floor=1 / times.of(name),
-                ratio=times.ratio(name, "ours"),
-                budget=Budget(1.5, SPEED, at_least=True),
-            )
+            what, budget = f"SQL-JMS, {work}, batches of {BATCH}", Budget(1.5, SPEED, at_least=True)
+            yield speeds(times, "ours", name, what=what, beside=name, budget=budget)
 
 
 def measure_growth(bench: Bench) -> Iterable[Result]:
@@ -190,12 +178,5 @@ def measure_growth(bench: Bench) -> Iterable[Result]:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("VACUUM ANALYZE")
         times = take_turns(bench, "SQL-JMS, growth", competitors, JOBS)
-    yield Result(
-        what=f"SQL-JMS, one insert, {waiting:,} messages waiting",
-        beside="a few thousand waiting",
-        unit="messages/s",
-        measured=1 / times.of("many"),
-        floor=1 / times.of("few"),
-        ratio=times.ratio("few", "many"),
-        budget=Budget(0.9, SPEED, at_least=True),
-    )
+    what, budget = f"SQL-JMS, one insert, {waiting:,} messages waiting", Budget(0.9, SPEED, at_least=True)
+    yield speeds(times, "many", "few", what=what, beside="a few thousand waiting", budget=budget)

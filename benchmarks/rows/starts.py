@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.bench import Bench
 from benchmarks.measuring import Pass, Rounds
-from benchmarks.result import TIME, Budget, Result
+from benchmarks.result import TIME, Budget, Result, durations
 
 BARE, LIBRARIES = "python -c pass", "importing pydantic and typer"
 
@@ -49,15 +49,8 @@ def measure(bench: Bench) -> Iterable[Result]:
         for name in ("import triggers", "doubtless --help"):
             modules = _count_modules(STARTS[name])
             for floor in (BARE, LIBRARIES):
-                yield Result(
-                    what=f"{name}, {modules} of our modules",
-                    beside=floor,
-                    unit="ms of CPU",
-                    measured=times.of(name) * 1000,
-                    floor=times.of(floor) * 1000,
-                    ratio=times.ratio(name, floor),
-                    budget=BUDGETS.get((name, floor)),
-                )
+                what, budget = f"{name}, {modules} of our modules", BUDGETS.get((name, floor))
+                yield durations(times, name, floor, what=what, beside=floor, unit="ms of CPU", budget=budget)
 
 
 def _children() -> float:

@@ -4,11 +4,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 from benchmarks.bench import Bench
 from benchmarks.measuring import WARM_UP, Times
-from benchmarks.result import Budget, Result
+from history.bridge import drive
+from history.message import Message
+from triggers import Consumer, open_provider, trigger
 
 _NUMBERS = count()
 
@@ -30,17 +32,39 @@ class Steady:
         return (self.times[-1] - self.times[0]) / (len(self.times) - 1)
 
 
-class Filled(Protocol):
-    """One competitor's destination."""
+@dataclass(slots=True)
+class Work:
+    """One competitor's destination at the provider with this URL."""
 
-    steady: Steady
+    bench: Bench
+    url: str
+    steady: Steady = field(default_factory=Steady)
 
     def fill(self, messages: int) -> None:
         """Send so many messages."""
-        ...
+        provider = open_provider(self.url)
+        drive(provider.send(self.steady.destination, self.bench.fresh(messages)))
+        drive(provider.close())
+
+    def consume(self, messages: int, *, query: str = "", **options: Any) -> None:
+        """Run a consumer, of a trigger with these options, until it has worked on so many messages.
+
+        ``query`` has the options of the provider's URL.
+        """
+        destination = self.steady.destination
+
+        @trigger(destination, name=destination, history=self.bench.server.url, **options)
+        def idle(message: Message) -> None:
+            del message
+            self.steady.note()
+            if len(self.steady.times) == messages:
+                consumer.stop()
+
+        consumer = Consumer([idle], self.url + query)
+        consumer.run()
 
 
-W = TypeVar("W", bound=Filled)
+W = TypeVar("W", bound=Work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +87,3 @@ class Turns:
                 if number >= WARM_UP:
                     rounds[name].append(work.steady.seconds)
         return Times(rounds)
-
-
-def compared(
-    times: Times, ours: str, floor: str, *, what: str, beside: str, budget: Budget | None = None
-) -> Result:
-    """Return the line of the report for one competitor beside another."""
-    return Result(
-        what=what,
-        beside=beside,
-        unit="messages/s",
-        measured=1 / times.of(ours),
-        floor=1 / times.of(floor),
-        ratio=1 / times.ratio(ours, floor),
-        budget=budget,
-    )

@@ -13,9 +13,8 @@ from typing import Any
 import redis.asyncio
 
 from benchmarks.bench import TIME_TO_LIVE, Bench
-from benchmarks.result import SPEED, Budget, Result
-from benchmarks.rows.consumer import Work
-from benchmarks.rows.steady import Turns, compared
+from benchmarks.result import SPEED, Budget, Result, speeds
+from benchmarks.rows.steady import Turns, Work
 from triggers import AsyncConsumer, trigger
 
 #: How many services run at the same time, and how long each of them waits, in seconds.
@@ -88,8 +87,8 @@ def measure(bench: Bench) -> Iterable[Result]:
     """Let the consumer and the loop take turns."""
     passes: Mapping[str, Callable[[Work, int], None]] = {"consumer": _consume, "loop": _loop}
     rounds = Turns(bench, "a thousand tasks", bench.fewer(15), bench.effort.messages * SHARE)
-    yield compared(
-        rounds.run(partial(Work, bench), passes),
+    yield speeds(
+        rounds.run(partial(Work, bench, bench.server.url), passes),
         "consumer",
         "loop",
         what=f"consumer with {CONCURRENCY:,} tasks of {WAIT * 1000:.0f} ms on Redis Streams",

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from benchmarks.bench import Bench
+from benchmarks.costs import redis_seconds
 from benchmarks.result import TIME, Budget, Result
 from history.bridge import drive
 from history.message import Message
@@ -62,11 +63,9 @@ def _park(url: str) -> None:
 
 def _cpu_in(client: Any, seconds: float) -> float:
     """Return the server's CPU time in each of some seconds."""
-    before = client.info("cpu")
+    before = redis_seconds(client)
     time.sleep(seconds)
-    after = client.info("cpu")
-    taken = (float(after[name]) - float(before[name]) for name in ("used_cpu_user", "used_cpu_sys"))
-    return sum(taken) / seconds
+    return (redis_seconds(client) - before) / seconds
 
 
 @contextmanager

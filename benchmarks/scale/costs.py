@@ -1,19 +1,18 @@
 """The cost of one message on a server, measured on this machine: processor time, and bytes that stay."""
 
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import redis
 
+from benchmarks.costs import redis_memory, redis_seconds
+from benchmarks.filling import numbered, remember
+from benchmarks.servers import private_postgres, private_redis
 from history.bridge import drive
-from history.entry import EntryOutcome, Settlement
-from history.message import Message, Uuid
+from history.message import Message
 from history.redis import RedisHistory
 from history.store import CLAIM_BATCH
 from triggers import trigger
@@ -45,9 +44,9 @@ class Costs:
 
 def measure(*, entries: int = 200_000, singles: int = 5_000) -> Costs:
     """Measure on private servers, in about a minute."""
-    with _folder() as folder, RedisServer(folder, appendfsync="everysec") as server:
+    with private_redis() as server:
         batched, single, entry = _on_redis(server, entries, singles)
-    with _folder() as folder, PostgresServer(folder) as postgres:
+    with private_postgres() as postgres:
         on_postgres = _on_postgres(postgres, entries // 10, singles // 10)
     return Costs(
         batched=batched,
@@ -59,24 +58,16 @@ def measure(*, entries: int = 200_000, singles: int = 5_000) -> Costs:
     )
 
 
-@contextmanager
-def _folder() -> Generator[Path]:
-    with TemporaryDirectory(prefix="doubtless-scale-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        yield folder
-
-
 def _on_redis(server: RedisServer, entries: int, singles: int) -> tuple[float, float, float]:
     history, numbers = RedisHistory.from_url(server.url), count()
     try:
         with cast("Any", redis.Redis).from_url(server.url) as client:
-            _remember(history, "warm", numbers, CLAIM_BATCH)
-            bytes_before = _used(client)
+            remember(history, "warm", numbered(numbers, CLAIM_BATCH))
+            bytes_before = redis_memory(client)
             batched = _processor(
                 client, lambda: _remember_all(history, "batched", numbers, entries, CLAIM_BATCH)
             )
-            each = (_used(client) - bytes_before) / entries
+            each = (redis_memory(client) - bytes_before) / entries
             single = _processor(client, lambda: _remember_all(history, "single", numbers, singles, 1))
             return batched / entries, single / singles, each
     finally:
@@ -87,34 +78,14 @@ def _remember_all(
     history: RedisHistory, name: str, numbers: Iterator[int], entries: int, at_once: int
 ) -> None:
     for _ in range(entries // at_once):
-        _remember(history, name, numbers, at_once)
-
-
-def _remember(history: RedisHistory, name: str, numbers: Iterator[int], amount: int) -> None:
-    uuids = [str(next(numbers)) for _ in range(amount)]
-    claims = drive(history.claim(name, uuids, "scale"))
-    ends = [
-        Settlement(Uuid(uuid), claim.fence, EntryOutcome.OK)
-        for uuid, claim in zip(uuids, claims, strict=True)
-    ]
-    drive(history.settle(name, ends))
+        remember(history, name, numbered(numbers, at_once))
 
 
 def _processor(client: Any, work: Callable[[], object]) -> float:
     """Return how much processor time Redis took for it, in seconds."""
-    before = _seconds(client)
+    before = redis_seconds(client)
     work()
-    return _seconds(client) - before
-
-
-def _seconds(client: Any) -> float:
-    used = client.info("cpu")
-    return float(used["used_cpu_user"]) + float(used["used_cpu_sys"])
-
-
-def _used(client: Any) -> int:
-    info = client.info("memory")
-    return int(info["used_memory"]) - int(info["mem_aof_buffer"])
+    return redis_seconds(client) - before
 
 
 def _on_postgres(server: PostgresServer, entries: int, singles: int) -> tuple[float, float, float]:

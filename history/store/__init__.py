@@ -37,149 +37,86 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from history.store.control import (
-        FORGOTTEN_AFTER,
-        GONE_AFTER,
-        Beat,
-        Control,
-        Counts,
-        Heard,
-        Order,
-        Overview,
-        Report,
-        TriggerState,
-        Verb,
-    )
-    from history.store.decisions import (
-        Decided,
-        DecidedMessage,
-        DecisionKind,
-        DecisionPage,
-        DecisionRecord,
-        OperatorDecision,
-    )
-    from history.store.history import (
-        CLAIM_BATCH,
-        WHOLE,
-        FoundInPiece,
-        HistoryStats,
-        HistoryStore,
-        PackedClaims,
-        Page,
-        Purged,
-        ScannedEntry,
-        ScanPart,
-    )
-    from history.store.inspection import Capability, Refusal, Room, TellingRefusals, TellingRoom
-    from history.store.joining import Added, Addition, Hold, Joining, JoinPart, JoinTerms, Period, PeriodState
-    from history.store.leases import BatchLeases, ManyLeases
-    from history.store.owners import BatchOwner, Owner, owner_token, process_token
-    from history.store.parking import Evidence, LabelPage, Parked, ParkedKind, ParkedLabel, Parking
-    from history.store.progress import KEPT_BATCHES, RECORDS_KEPT_FOR, BatchRecord, BatchState, Progress
-    from history.store.records import (
-        Append,
-        Change,
-        Delete,
-        Expects,
-        Fail,
-        Get,
-        Kind,
-        Log,
-        LogLine,
-        LogPage,
-        Now,
-        Put,
-        Record,
-        Records,
-        Settle,
-        View,
-    )
-    from history.store.single_verbs import SingleVerbs
-    from history.store.times import instant, milliseconds
-    from history.store.watermark import Epoch, Incoming, Offset, Outgoing, Watermark
+    from history.store.control import FORGOTTEN_AFTER as FORGOTTEN_AFTER
+    from history.store.control import GONE_AFTER as GONE_AFTER
+    from history.store.control import Beat as Beat
+    from history.store.control import Control as Control
+    from history.store.control import Counts as Counts
+    from history.store.control import Heard as Heard
+    from history.store.control import Order as Order
+    from history.store.control import Overview as Overview
+    from history.store.control import Report as Report
+    from history.store.control import TriggerState as TriggerState
+    from history.store.control import Verb as Verb
+    from history.store.decisions import Decided as Decided
+    from history.store.decisions import DecidedMessage as DecidedMessage
+    from history.store.decisions import DecisionKind as DecisionKind
+    from history.store.decisions import DecisionPage as DecisionPage
+    from history.store.decisions import DecisionRecord as DecisionRecord
+    from history.store.decisions import OperatorDecision as OperatorDecision
+    from history.store.history import CLAIM_BATCH as CLAIM_BATCH
+    from history.store.history import WHOLE as WHOLE
+    from history.store.history import FoundInPiece as FoundInPiece
+    from history.store.history import HistoryStats as HistoryStats
+    from history.store.history import HistoryStore as HistoryStore
+    from history.store.history import PackedClaims as PackedClaims
+    from history.store.history import Page as Page
+    from history.store.history import Purged as Purged
+    from history.store.history import ScannedEntry as ScannedEntry
+    from history.store.history import ScanPart as ScanPart
+    from history.store.inspection import Capability as Capability
+    from history.store.inspection import Refusal as Refusal
+    from history.store.inspection import Room as Room
+    from history.store.inspection import TellingRefusals as TellingRefusals
+    from history.store.inspection import TellingRoom as TellingRoom
+    from history.store.joining import Added as Added
+    from history.store.joining import Addition as Addition
+    from history.store.joining import Hold as Hold
+    from history.store.joining import Joining as Joining
+    from history.store.joining import JoinPart as JoinPart
+    from history.store.joining import JoinTerms as JoinTerms
+    from history.store.joining import Period as Period
+    from history.store.joining import PeriodState as PeriodState
+    from history.store.leases import BatchLeases as BatchLeases
+    from history.store.leases import ManyLeases as ManyLeases
+    from history.store.owners import BatchOwner as BatchOwner
+    from history.store.owners import Owner as Owner
+    from history.store.owners import owner_token as owner_token
+    from history.store.owners import process_token as process_token
+    from history.store.parking import Evidence as Evidence
+    from history.store.parking import LabelPage as LabelPage
+    from history.store.parking import Parked as Parked
+    from history.store.parking import ParkedKind as ParkedKind
+    from history.store.parking import ParkedLabel as ParkedLabel
+    from history.store.parking import Parking as Parking
+    from history.store.progress import KEPT_BATCHES as KEPT_BATCHES
+    from history.store.progress import RECORDS_KEPT_FOR as RECORDS_KEPT_FOR
+    from history.store.progress import BatchRecord as BatchRecord
+    from history.store.progress import BatchState as BatchState
+    from history.store.progress import Progress as Progress
+    from history.store.records import Append as Append
+    from history.store.records import Change as Change
+    from history.store.records import Delete as Delete
+    from history.store.records import Expects as Expects
+    from history.store.records import Fail as Fail
+    from history.store.records import Get as Get
+    from history.store.records import Kind as Kind
+    from history.store.records import Log as Log
+    from history.store.records import LogLine as LogLine
+    from history.store.records import LogPage as LogPage
+    from history.store.records import Now as Now
+    from history.store.records import Put as Put
+    from history.store.records import Record as Record
+    from history.store.records import Records as Records
+    from history.store.records import Settle as Settle
+    from history.store.records import View as View
+    from history.store.single_verbs import SingleVerbs as SingleVerbs
+    from history.store.times import instant as instant
+    from history.store.times import milliseconds as milliseconds
+    from history.store.watermark import Epoch as Epoch
+    from history.store.watermark import Incoming as Incoming
+    from history.store.watermark import Offset as Offset
+    from history.store.watermark import Outgoing as Outgoing
+    from history.store.watermark import Watermark as Watermark
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(__name__)
-
-__all__ = [
-    "CLAIM_BATCH",
-    "FORGOTTEN_AFTER",
-    "GONE_AFTER",
-    "KEPT_BATCHES",
-    "RECORDS_KEPT_FOR",
-    "WHOLE",
-    "Added",
-    "Addition",
-    "Append",
-    "BatchLeases",
-    "BatchOwner",
-    "BatchRecord",
-    "BatchState",
-    "Beat",
-    "Capability",
-    "Change",
-    "Control",
-    "Counts",
-    "Decided",
-    "DecidedMessage",
-    "DecisionKind",
-    "DecisionPage",
-    "DecisionRecord",
-    "Delete",
-    "Epoch",
-    "Evidence",
-    "Expects",
-    "Fail",
-    "FoundInPiece",
-    "Get",
-    "Heard",
-    "HistoryStats",
-    "HistoryStore",
-    "Hold",
-    "Incoming",
-    "JoinPart",
-    "JoinTerms",
-    "Joining",
-    "Kind",
-    "LabelPage",
-    "Log",
-    "LogLine",
-    "LogPage",
-    "ManyLeases",
-    "Now",
-    "Offset",
-    "OperatorDecision",
-    "Order",
-    "Outgoing",
-    "Overview",
-    "Owner",
-    "PackedClaims",
-    "Page",
-    "Parked",
-    "ParkedKind",
-    "ParkedLabel",
-    "Parking",
-    "Period",
-    "PeriodState",
-    "Progress",
-    "Purged",
-    "Put",
-    "Record",
-    "Records",
-    "Refusal",
-    "Report",
-    "Room",
-    "ScanPart",
-    "ScannedEntry",
-    "Settle",
-    "SingleVerbs",
-    "TellingRefusals",
-    "TellingRoom",
-    "TriggerState",
-    "Verb",
-    "View",
-    "Watermark",
-    "instant",
-    "milliseconds",
-    "owner_token",
-    "process_token",
-]

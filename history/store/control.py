@@ -8,14 +8,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from history.store.parking import encodable
-
-#: Text that any store can keep.
-Encodable = Annotated[str, AfterValidator(encodable)]
+from history.store.texts import EncodableText
 
 #: A consumer that has been silent for longer counts as gone.
 GONE_AFTER = timedelta(seconds=15)
@@ -74,7 +71,7 @@ class Order(BaseModel):
     verb: Verb
     number: int
     given_at: AwareDatetime
-    reason: Encodable | None = None
+    reason: EncodableText | None = None
 
 
 class Counts(BaseModel):
@@ -141,7 +138,7 @@ class Trouble(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
     kind: TroubleKind
-    cause: Encodable
+    cause: EncodableText
     elapsed: float = Field(ge=0.0)
     count: int = 1
 
@@ -160,16 +157,16 @@ class Report(BaseModel):
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
-    consumer: Encodable
+    consumer: EncodableText
     trigger: str
     state: TriggerState = TriggerState.RUNNING
-    reason: Encodable | None = None
+    reason: EncodableText | None = None
     by_command: bool = False
     elapsed: float = Field(default=0.0, ge=0.0)
     obeyed: int = 0
     busy: int = 0
     counts: Counts = Counts()
-    away: Encodable | None = None
+    away: EncodableText | None = None
     away_for: float = Field(default=0.0, ge=0.0)
     troubles: tuple[Trouble, ...] = ()
     leaving: bool = False

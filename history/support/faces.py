@@ -1,6 +1,7 @@
 """The face of a package: its public names, each loaded when it is first used.
 
-A name that is not in a package's ``__all__`` may move to another module in any release.
+A name that is not in a package's ``__all__``, which is made of these imports, may move to another module in
+any release.
 """
 
 import ast

@@ -18,7 +18,6 @@ Instants are milliseconds since 1970 by the server's clock.
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from sqlalchemy import (
     BigInteger,
@@ -40,8 +39,6 @@ from history.errors import ConfigurationError, HistoryUnavailableError
 from history.sql.database.engine import (
     AnyConnection,
     CallersConnection,
-    Database,
-    Pooled,
     Step,
     execute,
     fetch,
@@ -54,12 +51,10 @@ from history.sql.tables.making import (
     ONE_CREATOR,
     ONLY,
     STORAGE,
+    AddedTables,
     make_table,
-    run_prepared,
     table_exists,
 )
-
-T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -179,79 +174,6 @@ MEND_SCHEMA = (
 MOST_FENCES = 2**62
 
 
-@dataclass(slots=True)
-class Prepared:
-    """A database that makes its tables before its first step: the history's, or by ``look`` and ``make``."""
-
-    inner: Database
-    ready: bool = False
-    look: Step[bool] | None = None
-    make: Step[None] | None = None
-    _times_replaced: int = 0
-
-    @property
-    def dialect(self) -> Dialect:
-        """The dialect of its SQL."""
-        return self.inner.dialect
-
-    @property
-    def times_replaced(self) -> int:
-        """How often the file was replaced by another."""
-        return self.inner.times_replaced
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether its tables exist in the present file."""
-        return self.ready and self._times_replaced == self.inner.times_replaced
-
-    async def run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:
-        """Run one step.
-
-        Raises:
-            HistoryUnavailableError: the server did not answer, or refused.
-            ConfigurationError: a newer version, or another program, wrote the tables.
-        """
-        return await run_prepared(self, self.inner, doing, step, atomic=atomic)
-
-    async def prepare(self) -> Pooled | None:
-        """Make the missing tables; return the pool, or None inside a caller's transaction."""
-        if not self.is_ready:
-            times = self.inner.times_replaced
-            await self._prepare()
-            self._times_replaced = times
-        return self.inner if isinstance(self.inner, Pooled) else None
-
-    async def _prepare(self) -> None:
-        # Threads and processes may do this in parallel: the second finds all tables.
-        if not await self.inner.run("looking for its tables", self.look or history_exists):
-            if not isinstance(
-                self.inner, CallersConnection
-            ):  # a file cannot change its journal mode in a transaction
-                await self._write_ahead()
-            await self.inner.run("creating its tables", self.make or create_history, atomic=True)
-        self.ready = True
-
-    async def _write_ahead(self) -> None:
-        for _ in range(ATTEMPTS):
-            try:
-                await self.inner.run("creating its tables", _write_ahead)
-            except HistoryUnavailableError:
-                # If two connections do this, SQLite refuses one immediately, despite its timeout. An empty
-                # transaction waits for the other connection.
-                await self.inner.run("creating its tables", _nothing, atomic=True)
-            else:
-                return
-        await self.inner.run("creating its tables", _write_ahead)
-
-    def joined(self, connection: AnyConnection) -> "Prepared":
-        """Return the same database inside a caller's transaction."""
-        return Prepared(CallersConnection(connection), ready=self.is_ready, look=self.look, make=self.make)
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self.inner.close()
-
-
 async def history_exists(connection: AnyConnection) -> bool:
     """Whether the tables of a history exist.
 
@@ -323,3 +245,45 @@ async def create_history(connection: AnyConnection) -> None:
         await make_table(connection, table)
     await execute(connection, ANCHOR)
     await execute(connection, MARK_SCHEMA)
+
+
+@dataclass(slots=True)
+class Prepared(AddedTables):
+    """A database that makes its tables before its first step: the history's, or by ``look`` and ``make``."""
+
+    look: Step[bool] = history_exists
+    make: Step[None] = create_history
+    looking: str = "looking for its tables"
+    creating: str = "creating its tables"
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect of its SQL."""
+        return self.inner.dialect
+
+    @property
+    def times_replaced(self) -> int:
+        """How often the file was replaced by another."""
+        return self.inner.times_replaced
+
+    async def _before_making(self) -> None:
+        if isinstance(self.inner, CallersConnection):  # a file cannot change its mode in a transaction
+            return
+        for _ in range(ATTEMPTS):
+            try:
+                await self.inner.run(self.creating, _write_ahead)
+            except HistoryUnavailableError:
+                # If two connections do this, SQLite refuses one immediately, despite its timeout. An empty
+                # transaction waits for the other connection.
+                await self.inner.run(self.creating, _nothing, atomic=True)
+            else:
+                return
+        await self.inner.run(self.creating, _write_ahead)
+
+    def joined(self, connection: AnyConnection) -> "Prepared":
+        """Return the same database inside a caller's transaction."""
+        return Prepared(CallersConnection(connection), self.look, self.make, ready=self.is_ready)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self.inner.close()

@@ -2,14 +2,14 @@
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from sqlalchemy import Executable, Index, Table, TextClause, text
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from history.bridge import settled
 from history.errors import HistoryUnavailableError
-from history.sql.database.engine import AnyConnection, Database, Step, fetch
+from history.sql.database.engine import AnyConnection, Database, Pooled, Step, fetch
 from history.sql.statements.dialects import Dialect, statement
 
 T = TypeVar("T")
@@ -88,33 +88,6 @@ async def make_tables(connection: AnyConnection, tables: Iterable[Table]) -> Non
         await make_table(connection, table)
 
 
-class Prepares(Protocol):
-    """Makes tables before a step that needs them."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether they exist in the present file."""
-        ...
-
-    async def prepare(self) -> object:
-        """Make them if needed."""
-        ...
-
-
-async def run_prepared(
-    tables: Prepares, database: Database, doing: str, step: Step[T], *, atomic: bool = False
-) -> T:
-    """Do one step after its tables exist; repeat it if another file, maybe without them, was found."""
-    await tables.prepare()
-    try:
-        return await database.run(doing, step, atomic=atomic)
-    except HistoryUnavailableError:
-        if tables.is_ready:
-            raise
-    await tables.prepare()
-    return await database.run(doing, step, atomic=atomic)
-
-
 @dataclass(slots=True)
 class AddedTables:
     """A database that makes, before its first step, tables that older versions did not make.
@@ -123,7 +96,7 @@ class AddedTables:
     in errors. Threads and processes may do this at the same time: the second one finds everything there.
     """
 
-    database: Database
+    inner: Database
     look: Step[bool]
     make: Step[None]
     looking: str
@@ -131,20 +104,36 @@ class AddedTables:
     ready: bool = False
     _times_replaced: int = 0
 
-    async def run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:
-        """Do one step."""
-        return await run_prepared(self, self.database, doing, step, atomic=atomic)
-
     @property
     def is_ready(self) -> bool:
         """Whether they exist in the present file."""
-        return self.ready and self._times_replaced == self.database.times_replaced
+        return self.ready and self._times_replaced == self.inner.times_replaced
 
-    async def prepare(self) -> None:
-        """Add them if needed."""
-        if self.is_ready:
-            return
-        times = self.database.times_replaced
-        if not await self.database.run(self.looking, self.look):
-            await self.database.run(self.creating, self.make, atomic=True)
-        self.ready, self._times_replaced = True, times
+    async def run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:
+        """Do one step after they exist; repeat it if another file, maybe without them, was found.
+
+        Raises:
+            HistoryUnavailableError: the server did not answer, or refused.
+            ConfigurationError: a newer version, or another program, wrote the tables.
+        """
+        await self.prepare()
+        try:
+            return await self.inner.run(doing, step, atomic=atomic)
+        except HistoryUnavailableError:
+            if self.is_ready:
+                raise
+        await self.prepare()
+        return await self.inner.run(doing, step, atomic=atomic)
+
+    async def prepare(self) -> Pooled | None:
+        """Make the missing tables; return the pool, or None inside a caller's transaction."""
+        if not self.is_ready:
+            times = self.inner.times_replaced
+            if not await self.inner.run(self.looking, self.look):
+                await self._before_making()
+                await self.inner.run(self.creating, self.make, atomic=True)
+            self.ready, self._times_replaced = True, times
+        return self.inner if isinstance(self.inner, Pooled) else None
+
+    async def _before_making(self) -> None:
+        """Do nothing: a subclass may have something to do before the transaction that makes them."""

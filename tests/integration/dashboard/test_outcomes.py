@@ -13,7 +13,7 @@ from tests.integration.dashboard.conftest import TOKENS, Site
 from triggers import trigger
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard import Access
-from triggers.dashboard.jobs import jobs, slots
+from triggers.dashboard.jobs import jobs
 from triggers.dashboard.jobs.job import DecisionJob
 from triggers.dashboard.jobs.jobs import Jobs
 from triggers.detection.table import Policy
@@ -133,7 +133,7 @@ def test_a_small_decision_does_not_wait_for_the_end_of_a_large_one(
 def test_services_that_hang_hold_up_the_runs_of_their_triggers_only(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slots, "SLOW", 0.0)
+    monkeypatch.setattr(jobs, "SLOW", 0.0)
     monkeypatch.setattr(jobs, "ENDING", 0.0)
     goes_on, begun, done = Event(), list[str](), list[str]()
 
@@ -147,7 +147,7 @@ def test_services_that_hang_hold_up_the_runs_of_their_triggers_only(
 
         return book
 
-    names = [f"slow-{number}" for number in range(slots.WORKERS)]
+    names = [f"slow-{number}" for number in range(jobs.WORKERS)]
     site.app.state.operations.close()
     site.serve([named(name) for name in (*names, "quick")], Access(tokens=list(TOKENS.values())))
     carried_out: Jobs = site.app.state.operations.jobs

@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from threading import Event, Lock, Thread
+from threading import Condition, Event, Lock, Thread
 
 from history.bridge import drive
 from history.store import CLAIM_BATCH, HistoryStore
@@ -14,13 +14,18 @@ from history.store.parking import ParkedLabel
 from history.support.rendering import exception_info, text_of
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.jobs.job import DecisionJob, Share
-from triggers.dashboard.jobs.slots import Slots
 from triggers.dashboard.survey import Surveys
 from triggers.operations.pacing import NOTICED, RunPace
 from triggers.operations.running import BROKE_OFF, run_row
 from triggers.pipeline.parking.decisions import GONE, Outcomes, decide
 
 _log = logging.getLogger(__name__)
+
+#: How many turns run concurrently.
+WORKERS = 4
+
+#: After how many seconds a turn, which a service may make endless, no longer blocks others.
+SLOW = 30.0
 
 #: How many jobs are remembered.
 REMEMBERED = 200
@@ -258,3 +263,37 @@ def _written(outcomes: Outcomes) -> Generator[Outcomes]:
 def _pieces(labels: Sequence[ParkedLabel]) -> Iterator[Sequence[ParkedLabel]]:
     for start in range(0, len(labels), CLAIM_BATCH):
         yield labels[start : start + CLAIM_BATCH]
+
+
+class Slots:
+    """Room for :data:`WORKERS` concurrent turns, in the order of the requests.
+
+    A turn that takes longer than :data:`SLOW` seconds loses its slot, and goes on beside the others.
+    """
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._waiting = deque[object]()
+        self._begun: dict[object, float] = {}
+
+    @contextmanager
+    def one(self) -> Generator[None]:
+        """Wait for a slot, and have it for a turn."""
+        ticket = object()
+        with self._changed:
+            self._waiting.append(ticket)
+            while self._waiting[0] is not ticket or self._taken() >= WORKERS:
+                self._changed.wait(SLOW)
+            self._waiting.popleft()
+            self._begun[ticket] = time.monotonic()
+            self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                del self._begun[ticket]
+                self._changed.notify_all()
+
+    def _taken(self) -> int:
+        slow = time.monotonic() - SLOW
+        return sum(begun > slow for begun in self._begun.values())
