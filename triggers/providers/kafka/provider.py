@@ -21,9 +21,9 @@ from triggers.providers.kafka.consumer import GroupReceiver, KafkaConsumer, Know
 from triggers.providers.kafka.lag import lag_of
 from triggers.providers.kafka.membership import Membership
 from triggers.providers.kafka.publisher import Publisher
-from triggers.providers.kafka.publishers import Publishers
 from triggers.providers.kafka.settings import KafkaSettings, consuming, dead_letters_of, sharing
 from triggers.providers.kafka.share import ShareMember, check_driver
+from triggers.providers.kafka.transactions import Publishers
 from triggers.providers.provider import NO_LIMITS, DeliveryLimit, Limits, Received
 
 if TYPE_CHECKING:  # it loads SQLAlchemy
