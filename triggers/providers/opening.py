@@ -1,6 +1,8 @@
 """From a URL to a provider."""
 
+from importlib import import_module
 from pathlib import Path
+from typing import cast
 from urllib.parse import parse_qsl
 
 from history.errors import ConfigurationError
@@ -19,6 +21,21 @@ PROVIDER_URLS = (
     "sqlremote:links.toml (SQL Remote) or memory://"
 )
 
+#: The package and the class of a scheme. A package imports its driver, so it is loaded when it is asked for.
+_CLASSES = {
+    **dict.fromkeys(("redis", "rediss", "unix"), ("redis_streams", "RedisStreams")),
+    **dict.fromkeys(("sqlite", "postgresql", "postgres"), ("sqljms", "SqlJms")),
+    **dict.fromkeys(("rabbitmq", "rabbitmqs"), ("rabbitmq", "RabbitMQ")),
+    **dict.fromkeys(("kafka", "kafkas"), ("kafka", "Kafka")),
+    **dict.fromkeys(("nats", "natss"), ("nats", "Nats")),
+    **dict.fromkeys(("amqp", "amqps"), ("amqp", "Amqp")),
+    "sqs": ("sqs", "Sqs"),
+    "jms": ("jms", "JmsProvider"),
+}
+
+#: Schemes that a word may follow, as in ``redis+sentinel://``.
+_FAMILIES = {"redis", "rediss", "unix", "jms"}
+
 
 def open_provider(url: str) -> Provider:
     """Open the provider at ``url``; it connects at the first use.
@@ -31,51 +48,22 @@ def open_provider(url: str) -> Provider:
         return _open(url)
 
 
-def _open(url: str) -> Provider:  # noqa: C901, PLR0911  (one for each kind)
-    match split_url(url).scheme:
-        case scheme if scheme.partition("+")[0] in {"redis", "rediss", "unix"}:
-            from triggers.providers.redis_streams.provider import RedisStreams  # noqa: PLC0415  (a driver, when asked for)
+def _open(url: str) -> Provider:
+    scheme = split_url(url).scheme
+    if scheme == "sqlremote":
+        from triggers.providers.sqlremote.links import Links  # noqa: PLC0415  (when asked for, as the others)
 
-            return RedisStreams.from_url(url)
-        case scheme if scheme == "jms" or scheme.startswith("jms+"):
-            from triggers.providers.jms.provider import JmsProvider  # noqa: PLC0415  (as above)
+        file = Path(url.removeprefix("sqlremote:").removeprefix("//"))
+        return Links.from_file(file, open_provider=open_provider)
+    if scheme == "memory":
+        from triggers.providers.memory import MemoryProvider  # noqa: PLC0415  (as above)
 
-            return JmsProvider.from_url(url)
-        case "sqlite" | "postgresql" | "postgres":
-            from triggers.providers.sqljms.provider import SqlJms  # noqa: PLC0415  (as above)
-
-            return SqlJms.from_url(url)
-        case "rabbitmq" | "rabbitmqs":
-            from triggers.providers.rabbitmq.provider import RabbitMQ  # noqa: PLC0415  (as above)
-
-            return RabbitMQ.from_url(url)
-        case "kafka" | "kafkas":
-            from triggers.providers.kafka.provider import Kafka  # noqa: PLC0415  (as above)
-
-            return Kafka.from_url(url)
-        case "nats" | "natss":
-            from triggers.providers.nats.provider import Nats  # noqa: PLC0415  (as above)
-
-            return Nats.from_url(url)
-        case "sqs":
-            from triggers.providers.sqs.provider import Sqs  # noqa: PLC0415  (as above)
-
-            return Sqs.from_url(url)
-        case "sqlremote":
-            from triggers.providers.sqlremote.links import Links  # noqa: PLC0415  (as above)
-
-            return Links.from_file(
-                Path(url.removeprefix("sqlremote:").removeprefix("//")), open_provider=open_provider
-            )
-        case "amqp" | "amqps":
-            from triggers.providers.amqp.provider import Amqp  # noqa: PLC0415  (as above)
-
-            return Amqp.from_url(url)
-        case "memory":
-            from triggers.providers.memory import MemoryProvider  # noqa: PLC0415  (as above)
-
-            query = url.partition("?")[2]
-            refuse_unknown([option for option, _ in parse_qsl(query, keep_blank_values=True)], (), "provider")
-            return MemoryProvider()
-        case scheme:
-            raise ConfigurationError("provider", f"unknown URL scheme {scheme!r}", f"use {PROVIDER_URLS}")
+        query = url.partition("?")[2]
+        refuse_unknown([option for option, _ in parse_qsl(query, keep_blank_values=True)], (), "provider")
+        return MemoryProvider()
+    family = scheme.partition("+")[0]
+    if scheme not in _CLASSES and family not in _FAMILIES:
+        raise ConfigurationError("provider", f"unknown URL scheme {scheme!r}", f"use {PROVIDER_URLS}")
+    module, name = _CLASSES[family]
+    provider = getattr(import_module(f"triggers.providers.{module}.provider"), name)
+    return cast("Provider", provider.from_url(url))

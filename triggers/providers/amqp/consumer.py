@@ -12,7 +12,7 @@ from triggers.providers.amqp.connection import AmqpConnection
 from triggers.providers.amqp.driver import driver
 from triggers.providers.amqp.links import ReceiverLink
 from triggers.providers.brokers.push_receiver import Inbox, PushToken
-from triggers.providers.provider import AT_ONCE, Limits, ProviderUnavailableError, Received
+from triggers.providers.provider import AT_ONCE, Limits, ProviderUnavailableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +26,13 @@ class AttachPoint:
 #: Declares what a consumer needs.
 Declare = Callable[[AmqpConnection], Awaitable[AttachPoint]]
 
-#: Writes copies to the dead-letter destination, with a reason.
-DeadLetter = Callable[[Sequence[Received], str], Awaitable[None]]
-
 
 class AmqpConsumer:
     """A link with exactly the requested credit."""
 
-    def __init__(
-        self, connect: Callable[[], Awaitable[AmqpConnection]], declare: Declare, dead_letter: DeadLetter
-    ) -> None:
+    def __init__(self, connect: Callable[[], Awaitable[AmqpConnection]], declare: Declare) -> None:
         self._connect = connect
         self._declare = declare
-        self._dead_letter = dead_letter
         self._link: ReceiverLink | None = None
         self._origin: AmqpOrigin | None = None
         self._inbox = Inbox()
@@ -53,7 +47,8 @@ class AmqpConsumer:
         self._inbox, self._wanted, self._delayed = inbox, 0, {}
         connection = await self._connect()
         source = await self._declare(connection)
-        link = ReceiverLink(connection, source.address, partial(_lose, inbox), partial(_push, inbox))
+        lose = partial(inbox.lose_connection, "the AMQP broker")
+        link = ReceiverLink(connection, source.address, lose, partial(_push, inbox))
         await connection.link(link)
         self._link, self._origin = link, source.origin
 
@@ -105,10 +100,6 @@ class AmqpConsumer:
         link = self._attached()
         link.tell(partial(_settle, link, tokens, state))
 
-    async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
-        """Send copies, accepted by the broker."""
-        await self._dead_letter(received, reason)
-
     def decode(self, raw: Any, limits: Limits) -> Message:
         """Read a delivery."""
         return decode(cast("bytes", raw), cast("AmqpOrigin", self._origin), limits)
@@ -143,9 +134,3 @@ def _settle(link: ReceiverLink, tokens: Sequence[PushToken], state: Any) -> None
 
 def _push(inbox: Inbox, delivery: Any, encoded: bytes) -> None:
     inbox.push(PushToken(delivery), encoded)
-
-
-def _lose(inbox: Inbox, error: Exception) -> None:
-    lost = ProviderUnavailableError("the AMQP broker", "receiving")
-    lost.__cause__ = error
-    inbox.lose(lost)

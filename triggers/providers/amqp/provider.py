@@ -18,10 +18,10 @@ from triggers.providers.amqp.links import SenderLink
 from triggers.providers.amqp.management import Management, exchange_address, queue_address
 from triggers.providers.backlog import Backlog, Place
 from triggers.providers.brokers.push_receiver import PushReceiver
-from triggers.providers.brokers.sending import dead_copy, is_later, named, no_delays
+from triggers.providers.brokers.sending import is_later, letter_for, named, no_delays
 from triggers.providers.brokers.trust import AMQP_CLASSIC, AMQP_QUORUM, OTHER_AMQP, FirstCount, TrustProfile
 from triggers.providers.brokers.url import BrokerUrl
-from triggers.providers.provider import Arrival, DeliveryLimit, Received
+from triggers.providers.provider import DeliveryLimit, Received
 from triggers.providers.rabbitmq.later import DelaySlot, slots_of
 from triggers.providers.rabbitmq.settings import (
     QUEUE,
@@ -176,7 +176,7 @@ class Amqp:
 
     async def _receive(self, declare: Declare, destination: str) -> PushReceiver:
         dead_letter = partial(self._dead_letter, dead_letters_of(destination))
-        receiver = PushReceiver(AmqpConsumer(self._connected, declare, dead_letter), self._shell)
+        receiver = PushReceiver(AmqpConsumer(self._connected, declare), self._shell, dead_letter)
         await receiver.open()
         return receiver
 
@@ -213,7 +213,8 @@ class Amqp:
         connection = await self._connected()
         if connection.is_rabbitmq:
             await self._declare(destination, "letters", connection)
-        await self._send(destination, [_letter(delivery, reason) for delivery in received])
+        letters = [letter_for(delivery, reason, encode, encode_unreadable) for delivery in received]
+        await self._send(destination, letters)
 
     async def _managed(self, connection: AmqpConnection) -> Management:
         if (
@@ -311,9 +312,3 @@ async def _send_all(sender: SenderLink, destination: str, messages: Sequence[byt
 
 def _send_chunk(sender: SenderLink, chunk: Sequence[bytes], future: Any) -> None:
     sender.send(future, chunk)
-
-
-def _letter(delivery: Received, reason: str) -> bytes:
-    if isinstance(delivery, Arrival):
-        return encode(dead_copy(delivery.message, reason))
-    return encode_unreadable(delivery.fields, reason)

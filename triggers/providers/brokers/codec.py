@@ -14,7 +14,7 @@ from pydantic import JsonValue, ValidationError
 
 from history.errors import ConfigurationError
 from history.json_text import JsonText, NotJsonError, read_json
-from history.message import HEADER_FIELDS, Message
+from history.message import HEADER_FIELDS, Message, read_header
 from triggers.providers.brokers.delivery import UndecodableError
 from triggers.providers.brokers.plain import plain
 
@@ -136,12 +136,25 @@ def make(
     try:
         return Message.from_headers({**own_headers, **headers}, body)
     except ValidationError as error:
+        # Not the first error: an empty JMSMessageID is first reported as an empty uuid.
         last = error.errors(include_url=False, include_context=False)[-1]
-        path = [str(step) for step in last["loc"]] or ["uuid"]
-        shown = "" if path[0] == "body" else f"{reprlib.repr(last['input'])}: "
-        raise UndecodableError(_HEADER_OF.get(path[0]) or " ".join(path[:2]), shown + last["msg"]) from error
+        path = [str(step) for step in last["loc"]]
+        # Nobody should read a body in a log; without a path, the input is the whole message.
+        shown = "" if not path or path[0] == "body" else f"{reprlib.repr(last['input'])}: "
+        name = "uuid" if not path else _HEADER_OF.get(path[0]) or " ".join(path[:2])
+        raise UndecodableError(name, shown + last["msg"]) from error
     except (ValueError, OverflowError) as error:
-        raise UndecodableError("a JMS header", str(error)) from error
+        # A number of thousands of digits, or an instant beyond the year 9999.
+        raise UndecodableError(_overflowing(headers), str(error)) from error
+
+
+def _overflowing(headers: Mapping[str, Any]) -> str:
+    for name, value in headers.items():
+        try:
+            read_header(name, value)
+        except (ValueError, OverflowError):
+            return name
+    return "a JMS header"
 
 
 def decode_body(content_type: str | None, encoding: str | None, body: bytes) -> Body:

@@ -15,6 +15,7 @@ from history.errors import ConfigurationError
 from history.message import Message
 from history.shell import Shell, fulfil
 from triggers.providers.brokers.delivery import unreadable
+from triggers.providers.brokers.sending import DeadLetter
 from triggers.providers.provider import (
     AT_ONCE,
     NO_LIMITS,
@@ -102,6 +103,12 @@ class Inbox:
         if waiting is not None:
             fulfil(waiting, None)
 
+    def lose_connection(self, broker: str, error: Exception) -> None:
+        """Note that the session is over, because of an error of its connection."""
+        lost = ProviderUnavailableError(broker, "receiving")
+        lost.__cause__ = error
+        self.lose(lost)
+
     def take(self, limit: int) -> list[tuple[PushToken, Any]]:
         """Return what was pushed, up to ``limit``."""
         with self._lock:
@@ -188,10 +195,6 @@ class Wire(Protocol):
         """Give these back immediately; nobody has seen them."""
         ...
 
-    async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
-        """Write copies to the dead-letter destination; when this returns, they are stored safely."""
-        ...
-
     def decode(self, raw: Any, limits: Limits) -> Message:
         """Read a delivery; any exception makes it unreadable."""
         ...
@@ -223,6 +226,7 @@ class PushReceiver:
         self,
         wire: Wire,
         shell: Shell,
+        dead_letter: DeadLetter,
         *,
         left: Callable[[], None] = lambda: None,
         name_of: Callable[[Any], str] | None = None,
@@ -237,6 +241,7 @@ class PushReceiver:
         self._renew_every = 0.0
         self._renewed_at = time.monotonic()
         self._wire = wire
+        self._dead_letter = dead_letter
         self._shell = shell
         self._left = left
         self._name_of = name_of
@@ -369,7 +374,7 @@ class PushReceiver:
             return
         tokens = self._mine(received)
         copied = [delivery for delivery in received if delivery.handle in tokens]
-        await self._guarded(lambda: self._wire.dead_letter(copied, reason))
+        await self._guarded(lambda: self._dead_letter(copied, reason))
         self._answer(tokens, self._wire.accept)
         await self._until_confirmed()
 

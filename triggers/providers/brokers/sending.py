@@ -1,14 +1,21 @@
 """Steps of the providers over message brokers before they send a message."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import TypeVar
 from uuid import uuid4
 
 from history.errors import ConfigurationError
 from history.message import Message
+from triggers.providers.provider import Arrival, Received
+
+L = TypeVar("L")
 
 #: The property of a dead letter that holds the reason.
 REASON = "dead-letter-reason"
+
+#: Writes copies to the dead-letter destination, with a reason; when it returns, they are stored safely.
+DeadLetter = Callable[[Sequence[Received], str], Awaitable[None]]
 
 
 def is_later(message: Message, now: datetime) -> bool:
@@ -48,3 +55,15 @@ def named(message: Message) -> Message:
 def dead_copy(message: Message, reason: str) -> Message:
     """Return the message as a dead letter."""
     return message.model_copy(update={"properties": {**message.properties, REASON: reason}})
+
+
+def letter_for(
+    received: Received,
+    reason: str,
+    encode: Callable[[Message], L],
+    unreadable: Callable[[Mapping[bytes, bytes], str], L],
+) -> L:
+    """Return a delivery as a dead letter; ``unreadable`` makes it of fields that are not a message."""
+    if isinstance(received, Arrival):
+        return encode(dead_copy(received.message, reason))
+    return unreadable(received.fields, reason)

@@ -1,10 +1,9 @@
 """Any JMS provider, through its Java client in a JVM inside this process (JPype).
 
-``provider.py`` has the class that users name, ``client.py`` does its work in the calling thread,
-``asyncio.py`` the same for asyncio. ``receiver.py`` is one consumer, ``window.py`` one of its sessions,
-``sender.py`` sends, ``codec.py`` turns messages, ``targets.py`` reads the names of destinations,
-``settings.py`` the settings. ``link.py`` connects and translates errors once; ``jvm.py`` is the JVM, and the
-only import of JPype.
+``provider.py`` has the class that users name, and the same for asyncio. ``receiver.py`` is one consumer,
+``window.py`` one of its sessions, ``sender.py`` sends, ``codec.py`` turns messages, ``targets.py`` reads the
+names of destinations, ``settings.py`` the settings. ``link.py`` connects and translates errors once;
+``jvm.py`` is the JVM, and the only import of JPype.
 """
 
 from typing import TYPE_CHECKING

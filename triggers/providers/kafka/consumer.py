@@ -1,6 +1,6 @@
 """One consumer of a Kafka topic: a wire of the receiver for brokers that push, and a group's receiver."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
 from typing import Any, cast
@@ -8,13 +8,11 @@ from typing import Any, cast
 from history.message import UNDEFINED_COUNT, Message
 from history.shell import Shell
 from triggers.providers.brokers.push_receiver import Inbox, PushReceiver, PushToken
+from triggers.providers.brokers.sending import DeadLetter
 from triggers.providers.kafka.codec import Consumed, decode, raw_fields
 from triggers.providers.kafka.connection import Member
 from triggers.providers.kafka.membership import JOINING, PATIENCE, Membership
 from triggers.providers.provider import RECEIVE_WAIT, Limits, ProviderUnavailableError, Received
-
-#: Writes copies to the dead-letter topic, with a reason.
-DeadLetter = Callable[[Sequence[Received], str], Awaitable[None]]
 
 #: Returns a message's delivery count from the broker's number.
 CountOf = Callable[[int], int]
@@ -29,7 +27,6 @@ class KafkaConsumer:
     def __init__(
         self,
         join: Callable[[Inbox], Membership],
-        dead_letter: DeadLetter,
         count_of: CountOf,
         shell: Shell,
         *,
@@ -41,7 +38,6 @@ class KafkaConsumer:
         self._joining = {} if joining is None else joining
         self._known_by = known_by
         self._count_of = count_of
-        self._dead_letter = dead_letter
         self._shell = shell
         self._member: Membership | None = None
 
@@ -105,10 +101,6 @@ class KafkaConsumer:
         """Let these be delivered again; nobody has seen them."""
         self._living().give_back(tokens, 0.0, seen=False)
 
-    async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
-        """Send copies, and wait for the reports."""
-        await self._dead_letter(received, reason)
-
     async def hand_out_in_order(self) -> None:
         """Let what was given back come next, in order."""
         await self.stop()
@@ -157,8 +149,8 @@ class GroupReceiver(PushReceiver):
     The member's thread also decodes messages, while the caller waits for its service and its history.
     """
 
-    def __init__(self, consumer: KafkaConsumer, shell: Shell) -> None:
-        super().__init__(consumer, shell, name_of=name_of)
+    def __init__(self, consumer: KafkaConsumer, shell: Shell, dead_letter: DeadLetter) -> None:
+        super().__init__(consumer, shell, dead_letter, name_of=name_of)
         self._consumer = consumer
 
     def _new_inbox(self) -> Inbox:

@@ -13,7 +13,7 @@ from history.support.forks import at_fork
 from history.support.references import dereferenced
 from triggers.providers.backlog import Backlog, Place
 from triggers.providers.brokers.push_receiver import Inbox, PushReceiver
-from triggers.providers.brokers.sending import dead_copy, named, refuse_later
+from triggers.providers.brokers.sending import letter_for, named, refuse_later
 from triggers.providers.brokers.url import BrokerUrl
 from triggers.providers.kafka.codec import Consumed, KafkaRecord, encode, letter_of
 from triggers.providers.kafka.connection import Member
@@ -21,10 +21,10 @@ from triggers.providers.kafka.consumer import GroupReceiver, KafkaConsumer, Know
 from triggers.providers.kafka.lag import lag_of
 from triggers.providers.kafka.membership import Membership
 from triggers.providers.kafka.publisher import Publisher
-from triggers.providers.kafka.publishers import Publishers
 from triggers.providers.kafka.settings import KafkaSettings, consuming, dead_letters_of, sharing
 from triggers.providers.kafka.share import ShareMember, check_driver
-from triggers.providers.provider import NO_LIMITS, Arrival, DeliveryLimit, Limits, Received
+from triggers.providers.kafka.transactions import Publishers
+from triggers.providers.provider import NO_LIMITS, DeliveryLimit, Limits, Received
 
 if TYPE_CHECKING:  # it loads SQLAlchemy
     from history.sql.offsets.history import OffsetHistory
@@ -126,16 +126,16 @@ class Kafka:
         group = self._settings.group_of(destination, subscription)
         consumer = KafkaConsumer(
             self._member_of(destination, group, name),
-            partial(self._dead_letter, dead_letters_of(destination)),
             self._settings.count_of,
             self._shell,
             known_by=self._known_by(group),
             joining=self._joining,
         )
+        dead_letter = partial(self._dead_letter, dead_letters_of(destination))
         receiver = (
-            PushReceiver(consumer, self._shell, name_of=name_of, check_limits=self._check_limits)
+            PushReceiver(consumer, self._shell, dead_letter, name_of=name_of, check_limits=self._check_limits)
             if self._settings.share
-            else GroupReceiver(consumer, self._shell)
+            else GroupReceiver(consumer, self._shell, dead_letter)
         )
         await receiver.open()
         return receiver
@@ -176,12 +176,7 @@ class Kafka:
             )
 
     async def _dead_letter(self, topic: str, received: Sequence[Received], reason: str) -> None:
-        letters = [
-            encode(dead_copy(delivery.message, reason))
-            if isinstance(delivery, Arrival)
-            else letter_of(delivery.fields, reason)
-            for delivery in received
-        ]
+        letters = [letter_for(delivery, reason, encode, letter_of) for delivery in received]
         # Not in a transaction: each consumer sends dead letters, and producers of one id lock each other out.
         await self._send(topic, letters, self._publishing)
 

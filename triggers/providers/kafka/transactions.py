@@ -3,6 +3,8 @@
 The brokers know a producer by its ``transactional.id``. A producer that begins under an id ends the open
 transaction of an earlier producer of that id, and locks it out (*fences* it). So a process that died between
 two messages leaves none of them. A process that returns from a long sleep cannot disturb its successor.
+
+:class:`Publishers` holds the producers of a provider, with and without transactions.
 """
 
 import logging
@@ -10,12 +12,16 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
+from weakref import WeakSet
 
 from history.errors import ConfigurationError
+from history.support.forks import at_fork, keep
+from triggers.providers.brokers.url import BrokerUrl
 from triggers.providers.kafka.codec import KafkaRecord
 from triggers.providers.kafka.driver import driver
 from triggers.providers.kafka.errors import FENCED, UNSUPPORTED
 from triggers.providers.kafka.publisher import PATIENCE, Publisher
+from triggers.providers.kafka.settings import KafkaSettings, producing, transacting
 from triggers.providers.provider import ProviderUnavailableError
 
 _log = logging.getLogger(__name__)
@@ -100,3 +106,53 @@ class TransactionalPublisher(Publisher):
         taken = f"another producer has taken over the transactional_id {self._id!r}"
         _log.warning("%s: give each process that sends an id of its own", taken)
         return ProviderUnavailableError("Kafka", f"sending to {topic!r}: {taken}")
+
+
+class Publishers:
+    """The producers of one provider, blocking and asyncio together; safe between threads.
+
+    Two producers of one ``transactional.id`` would lock each other out, although they are in one process.
+    """
+
+    def __init__(self, url: BrokerUrl, settings: KafkaSettings) -> None:
+        self._url = url
+        self._settings = settings
+        self._begin()
+        at_fork(self, Publishers._in_child)
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._publisher: Publisher | None = None
+        self._transactional: TransactionalPublisher | None = None
+        self._users: WeakSet[object] = WeakSet()
+
+    def sending(self, user: object) -> Publisher:
+        """Return the producer for a program's messages: it uses transactions if the settings have an id."""
+        if self._settings.transactional_id is None:
+            return self.publishing(user)
+        with self._lock:
+            self._users.add(user)
+            if self._transactional is None:
+                settings = transacting(self._url, self._settings, PATIENCE)
+                self._transactional = TransactionalPublisher(settings)
+            return self._transactional
+
+    def publishing(self, user: object) -> Publisher:
+        """Return the producer without transactions."""
+        with self._lock:
+            self._users.add(user)
+            if self._publisher is None or not self._publisher.usable:
+                self._publisher = Publisher(producing(self._url, self._settings, PATIENCE))
+            return self._publisher
+
+    def leave(self, user: object) -> None:
+        """End the producers when nobody else uses them; everything that was sent has been reported."""
+        with self._lock:
+            self._users.discard(user)
+            if not self._users:
+                self._publisher = self._transactional = None
+
+    def _in_child(self) -> None:
+        """Begin again, and leave the producers to the parent, because they need its threads."""
+        keep(self._publisher, self._transactional)
+        self._begin()

@@ -23,9 +23,6 @@ from triggers.providers.provider import AT_ONCE, NO_LIMITS, Limits, ProviderUnav
 #: Finds or makes the durable consumer, on the connection's thread.
 Bind = Callable[[NatsConnection], Coroutine[Any, Any, Bound]]
 
-#: Writes copies to the dead-letter subject, with a reason.
-DeadLetter = Callable[[Sequence[Received], str], Awaitable[None]]
-
 #: Returns a message's delivery count from the server's number.
 CountOf = Callable[[int], int]
 
@@ -189,15 +186,10 @@ class NatsConsumer:
     """A durable consumer's share of one receiver."""
 
     def __init__(
-        self,
-        connect: Callable[[], Awaitable[NatsConnection]],
-        bind: Bind,
-        dead_letter: DeadLetter,
-        count_of: CountOf,
+        self, connect: Callable[[], Awaitable[NatsConnection]], bind: Bind, count_of: CountOf
     ) -> None:
         self._connect = connect
         self._bind = bind
-        self._dead_letter = dead_letter
         self._count_of = count_of
         self._connection: NatsConnection | None = None
         self._pulls: Pulls | None = None
@@ -300,9 +292,8 @@ class NatsConsumer:
         if self._pulls is not None and self._connection is not None and not self._connection.over:
             self._connection.do_soon(self._pulls.renew)
 
-    async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
-        """Send copies, and wait until a stream has them."""
-        await self._dead_letter(received, reason)
+    def reject(self, received: Sequence[Received]) -> None:
+        """Note that a stream has copies of these, so :meth:`confirmed` ends them instead."""
         self._rejected.update(cast("PushToken", delivery.handle) for delivery in received)
 
     def decode(self, raw: Any, limits: Limits) -> Message:

@@ -17,7 +17,7 @@ from history.message import Message
 from history.shell import Shell, TaskShell, ThreadShell
 from triggers.providers.backlog import Backlog, Place
 from triggers.providers.brokers.push_receiver import PushReceiver, PushToken
-from triggers.providers.brokers.sending import dead_copy, is_later, named
+from triggers.providers.brokers.sending import is_later, letter_for, named
 from triggers.providers.brokers.url import BrokerUrl
 from triggers.providers.nats.codec import NatsDelivered, Published, encode, later, letter_of
 from triggers.providers.nats.connection import NatsConnection, refusal
@@ -25,7 +25,7 @@ from triggers.providers.nats.consumer import NatsConsumer
 from triggers.providers.nats.replies import NobodyError
 from triggers.providers.nats.settings import NatsSettings, check_subject, dead_letters_of, later_of
 from triggers.providers.nats.streams import backlogs_of, bind, limit_of, stream_of
-from triggers.providers.provider import Arrival, DeliveryLimit, ProviderUnavailableError, Received
+from triggers.providers.provider import DeliveryLimit, ProviderUnavailableError, Received
 
 #: Sends to a subject, on the connection's thread.
 Publish = Callable[[NatsConnection, str, Sequence[Published], NatsSettings], Coroutine[Any, Any, None]]
@@ -192,12 +192,17 @@ class Nats:
         consumer = NatsConsumer(
             self._connected,
             partial(bind, destination=destination, durable=durable, settings=self._settings),
-            partial(self._dead_letter, destination),
             self._settings.count_of,
         )
+
+        async def dead_letter(received: Sequence[Received], reason: str) -> None:
+            await self._dead_letter(destination, received, reason)
+            consumer.reject(received)
+
         receiver = PushReceiver(
             consumer,
             self._shell,
+            dead_letter,
             name_of=_name_of,
             check_limits=consumer.check_limits,
             confirmed=consumer.confirmed,
@@ -216,11 +221,7 @@ class Nats:
         )
         for delivery in received:
             came = cast("NatsDelivered", cast("PushToken", delivery.handle).tag)
-            letter = (
-                encode(dead_copy(delivery.message, reason))
-                if isinstance(delivery, Arrival)
-                else letter_of(delivery.fields, reason)
-            )
+            letter = letter_for(delivery, reason, encode, letter_of)
             await self._publish(dead_letters_of(came.subject), [letter])
 
     async def _connected(self) -> NatsConnection:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from history.message import Message
 from triggers.providers.brokers.push_receiver import Inbox, PushToken
-from triggers.providers.provider import AT_ONCE, Limits, ProviderUnavailableError, Received
+from triggers.providers.provider import AT_ONCE, Limits, ProviderUnavailableError
 from triggers.providers.rabbitmq.codec import Origin, decode, raw_fields
 from triggers.providers.rabbitmq.connection import Channel, RabbitConnection
 from triggers.providers.rabbitmq.frames import unpacked
@@ -27,9 +27,6 @@ class Pushed:
 #: Declares what a consumer needs and returns its queue's name.
 Declare = Callable[[Channel], Awaitable[str]]
 
-#: Writes copies to the dead-letter destination, with a reason.
-DeadLetter = Callable[[Sequence[Received], str], Awaitable[None]]
-
 
 class RabbitmqConsumer:
     """A channel with at most one active consumer, which has exactly the requested window.
@@ -42,14 +39,12 @@ class RabbitmqConsumer:
         self,
         connect: Callable[[], Awaitable[RabbitConnection]],
         declare: Declare,
-        dead_letter: DeadLetter,
         *,
         origin: Origin,
         name: str,
     ) -> None:
         self._connect = connect
         self._declare = declare
-        self._dead_letter = dead_letter
         self._origin = origin
         self._name = name
         self._numbers = count(1)
@@ -69,7 +64,7 @@ class RabbitmqConsumer:
         self._inbox, self._tag, self._window = inbox, None, 0
         self._counted = set()
         connection = await self._connect()
-        channel = await connection.channel(partial(_lose, inbox))
+        channel = await connection.channel(partial(inbox.lose_connection, "RabbitMQ"))
         self._queue = await self._declare(channel)
         channel.tell(lambda pika: pika.add_on_cancel_callback(partial(_cancelled, inbox)))
         self._channel = channel
@@ -143,10 +138,6 @@ class RabbitmqConsumer:
         self._counted.difference_update(tags)
         return tags
 
-    async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
-        """Publish copies, confirmed."""
-        await self._dead_letter(received, reason)
-
     def decode(self, raw: Any, limits: Limits) -> Message:
         """Read a delivery."""
         pushed = cast("Pushed", raw)
@@ -174,12 +165,6 @@ class RabbitmqConsumer:
 def _unless_closed(channel: Channel, work: Callable[[Any], None]) -> None:
     if not channel.closed:
         work(channel.pika)
-
-
-def _lose(inbox: Inbox, error: Exception) -> None:
-    lost = ProviderUnavailableError("RabbitMQ", "receiving")
-    lost.__cause__ = error
-    inbox.lose(lost)
 
 
 def _cancelled(inbox: Inbox, _: Any) -> None:

@@ -18,9 +18,9 @@ from history.shell import Shell, TaskShell, ThreadShell
 from history.support.forks import forkable_lock
 from triggers.providers.backlog import Backlog, Place
 from triggers.providers.brokers.push_receiver import PushReceiver
-from triggers.providers.brokers.sending import dead_copy, is_later, named, refuse_later
+from triggers.providers.brokers.sending import is_later, letter_for, named, refuse_later
 from triggers.providers.brokers.url import BrokerUrl
-from triggers.providers.provider import Arrival, DeliveryLimit, Received
+from triggers.providers.provider import DeliveryLimit, Received
 from triggers.providers.rabbitmq.codec import Origin, encode, letter_of
 from triggers.providers.rabbitmq.connection import Channel, RabbitConnection
 from triggers.providers.rabbitmq.consumer import RabbitmqConsumer
@@ -174,8 +174,8 @@ class RabbitMQ:
 
     async def _receive(self, declare: Any, origin: Origin, name: str) -> PushReceiver:
         dead_letter = partial(self._dead_letter, dead_letters_of(origin.destination))
-        consumer = RabbitmqConsumer(self._connected, declare, dead_letter, origin=origin, name=name)
-        receiver = PushReceiver(consumer, self._shell)
+        consumer = RabbitmqConsumer(self._connected, declare, origin=origin, name=name)
+        receiver = PushReceiver(consumer, self._shell, dead_letter)
         await receiver.open()
         return receiver
 
@@ -184,12 +184,7 @@ class RabbitMQ:
         channel = await (await self._connected_to_send()).channel(lambda _: None)
         await _declare(destination, "letters", channel, quorum=self._settings.queue_type != "classic")
         await channel.close()
-        letters: list[Encoded] = []
-        for delivery in received:
-            if isinstance(delivery, Arrival):
-                letters.append(encode(dead_copy(delivery.message, reason)))
-            else:
-                letters.append(letter_of(delivery.fields, reason))
+        letters = [letter_for(delivery, reason, encode, letter_of) for delivery in received]
         await self._publish(destination, letters)
 
     async def _connected(self) -> RabbitConnection:

@@ -13,23 +13,18 @@ So a producer that knows nothing of doubtless writes ``XADD orders * uuid u1 bod
 """
 
 import json
-import reprlib
 import struct
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from itertools import count
 from math import ceil
 from time import time_ns
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
-
-from pydantic import ValidationError
 
 from history.errors import ConfigurationError
 from history.json_text import JsonText, NotJsonError, read_json
-from history.message import HEADER_FIELDS, Message, PropertyValue, too_long
-from triggers.providers.brokers.codec import Body
+from history.message import HEADER_FIELDS, Message, PropertyValue
+from triggers.providers.brokers.codec import Body, make, moment
 from triggers.providers.brokers.delivery import UndecodableError
 from triggers.providers.provider import NO_LIMITS, Limits
 from triggers.providers.redis_streams.settings import later_of
@@ -45,14 +40,11 @@ UNDECODABLE = b"undecodable"
 
 _HEADERS = HEADER_FIELDS.keys() - {"uuid"}
 
+#: Headers that the server knows; its count is never the sender's.
+_OWN = {"JMSMessageID", "JMSDestination", "JMSTimestamp", *_COUNTED}
+
 #: The values of absent headers, which need not be stored.
 _DEFAULTS: dict[str, PropertyValue] = {"JMSDeliveryMode": 2, "JMSPriority": 4}
-
-_HEADER_OF = {field: header for header, field in HEADER_FIELDS.items()}
-
-_EPOCH = datetime.fromtimestamp(0, UTC)
-
-_EMPTY = Message(body=b"")
 
 #: How many words Lua can pass to one XADD, less some for its other words.
 WIDEST = 7000
@@ -124,89 +116,33 @@ def decode(
         body: Body = encoded
     else:
         body = _decode_body(encoded, fields)
-    headers, properties = _decode_texts(fields)
-    origin = _Origin(stream, entry_id, delivery_count)
-    if (
-        not headers
-        and b"properties" not in fields
-        and isinstance(body, bytes | str)
-        and (uuid := properties.get("uuid")) != ""
-        and too_long(properties, (uuid,)) is None
-    ):
-        return origin.plain(body, properties)
+    headers = _decode_texts(fields)
     if b"properties" in fields:
-        properties.update(_decode_properties(fields[b"properties"]))
-    try:
-        return Message.from_headers({**properties, **origin.headers(headers)}, body)
-    except ValidationError as error:
-        raise _invalid(error) from error
-    except (ValueError, OverflowError) as error:
-        # A number of thousands of digits, or an instant beyond the year 9999.
-        raise UndecodableError(_overflowing(headers), str(error)) from error
+        headers |= _decode_properties(fields[b"properties"], headers)
+    own = {
+        "message_id": message_id(stream, entry_id),
+        "destination": stream,
+        "timestamp": moment(int(entry_id.partition(b"-")[0])),
+        "delivery_count": delivery_count,
+        "redelivered": delivery_count > 1,
+    }
+    return make(headers, body, own)
 
 
-def _decode_texts(fields: Mapping[bytes, bytes]) -> tuple[dict[str, str], dict[str, Any]]:
+def _decode_texts(fields: Mapping[bytes, bytes]) -> dict[str, Any]:
     """Return the JMS headers, and the properties that have separate fields."""
-    headers: dict[str, str] = {}
-    properties: dict[str, Any] = {}
+    texts: dict[str, Any] = {}
     field = b""
     try:
         for field, value in fields.items():
             name = str(field, "utf-8")
-            if name in _HEADERS:
-                headers[name] = str(value, "utf-8")
-            elif name not in _TAKEN:
-                properties[name] = str(value, "utf-8")
+            if name not in _TAKEN:
+                texts[name] = str(value, "utf-8")
     except UnicodeDecodeError as error:
         raise _not_utf8(field) from error
-    return headers, properties
-
-
-class _Origin(NamedTuple):
-    """Facts that the server knows of an entry, in addition to its fields."""
-
-    stream: str
-    entry_id: bytes
-    delivery_count: int
-
-    def plain(self, body: bytes | str, properties: dict[str, str]) -> Message:
-        """Make the message of an entry that has only a body and text properties.
-
-        That is the common case, and nothing in it can be invalid: validation would take most of the time
-        that a message needs on its way from the server.
-        """
-        name = message_id(self.stream, self.entry_id)
-        values = {
-            "body": body,
-            "uuid": properties.get("uuid", name),
-            "message_id": name,
-            "delivery_count": self.delivery_count,
-            "redelivered": self.delivery_count > 1,
-            "destination": self.stream,
-            "timestamp": _instant(self.entry_id.partition(b"-")[0]),
-            "properties": properties,
-        }
-        return _EMPTY.model_copy(update=values)
-
-    def headers(self, sent: dict[str, str]) -> dict[str, Any]:
-        """Return the headers: those of the sender, but the pending list's count."""
-        return {
-            "JMSMessageID": message_id(self.stream, self.entry_id),
-            "JMSDestination": self.stream,
-            "JMSTimestamp": _instant(self.entry_id.partition(b"-")[0]),
-            **sent,
-            "JMSXDeliveryCount": self.delivery_count,
-            "JMSRedelivered": self.delivery_count > 1,
-        }
-
-
-# Messages that arrive together were mostly sent together.
-@lru_cache(maxsize=256)
-def _instant(milliseconds: bytes) -> datetime | None:
-    try:
-        return _EPOCH + timedelta(milliseconds=int(milliseconds))
-    except OverflowError:
-        return None  # a producer that numbers its entries by itself
+    for name in _COUNTED & texts.keys():
+        del texts[name]
+    return texts
 
 
 def _decode_body(body: bytes | None, fields: Mapping[bytes, bytes]) -> Body:
@@ -237,34 +173,15 @@ def _decode_json(field: str, value: bytes) -> JsonText:
         raise UndecodableError(field, str(error), "send JSON, or another body-kind") from error
 
 
-def _decode_properties(value: bytes) -> dict[str, Any]:
+def _decode_properties(value: bytes, texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the properties that are not text; headers have their own fields, or come from the server."""
     decoded = _decode_json("properties", value).value
     if not isinstance(decoded, dict):
         raise UndecodableError("properties", "is not a JSON object", 'send {"name": value}')
+    for name in decoded.keys() & _HEADERS:
+        if name in _OWN or name in texts:
+            del decoded[name]
     return decoded
-
-
-def _invalid(error: ValidationError) -> UndecodableError:
-    # Not the first error: an empty JMSMessageID is first reported as an empty uuid.
-    last = error.errors(include_url=False, include_context=False)[-1]
-    path = [str(step) for step in last["loc"]]
-    if not path:
-        return UndecodableError("uuid", last["msg"])
-    if path[0] == "body":  # which nobody should read in a log
-        return UndecodableError("body", last["msg"])
-    field = _HEADER_OF.get(path[0]) or " ".join(path[:2])
-    return UndecodableError(field, f"{reprlib.repr(last['input'])}: {last['msg']}")
-
-
-def _overflowing(headers: dict[str, str]) -> str:
-    for name, value in headers.items():
-        try:
-            Message.from_headers({name: value}, b"")
-        except ValidationError:
-            continue
-        except (ValueError, OverflowError):
-            return name
-    return "a JMS header"
 
 
 def _shown(name: bytes) -> str:

@@ -14,7 +14,7 @@ rest may be lost at any moment.
 ``inspection.py`` makes the output of ``doubtless sqlremote status``. ``protocol/`` decides, ``agent/`` acts,
 ``publication/`` is the log, ``capture/`` makes SQL triggers that fill it, ``carriers/`` take messages from
 one end to the other, and ``extraction/`` rebuilds the other end. ``comparison.py`` says which rows of both
-ends differ. ``asyncio.py`` is for event loops.
+ends differ.
 
 Guarantee: atomic, if a runner stores ``log_received`` in the transaction of the work: each committed
 transaction is applied exactly once, in order, or the link stops with an alarm that says what to do.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, Protocol, cast
+from typing import Any, ClassVar, Final, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from sqlalchemy import Connection, Engine, select
@@ -47,19 +47,6 @@ class Checksums(BaseModel):
 
     doubtless_checksums: Literal[1] = 1
     tables: tuple[Shape, ...]
-
-
-class ComparedEnd(Protocol):
-    """One end of the comparison."""
-
-    @property
-    def tables(self) -> Sequence[Shape]:
-        """The tables, with their columns in the order of their names."""
-        ...
-
-    def rows(self) -> Iterator[tuple[int, str, int]]:
-        """Return the number of the table, the key and the checksum of each row."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +150,10 @@ class Difference:
     def is_equal(self) -> bool:
         """Whether both ends have the same rows."""
         return not (self.missing_here or self.missing_there or self.different)
+
+
+#: One end of the comparison: its tables, and the number of the table, the key and the checksum of each row.
+ComparedEnd = FileEnd | DatabaseEnd
 
 
 @dataclass(slots=True)

@@ -15,11 +15,12 @@ from history.sql.links.history import LinkHistory, uuid_of
 from history.sql.links.watermark import LinkRow, stays_stopped
 from history.sql.transaction import SqlTransaction
 from history.store.watermark import Epoch, Offset, new_epoch
+from triggers.providers.brokers.driven import DrivenProvider, DrivenReceiver
+from triggers.providers.brokers.driver_thread import DriverThread
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.sqlremote.agent.agent import Agent
 from triggers.providers.sqlremote.agent.end import AgentState, utc_now
 from triggers.providers.sqlremote.agent.hooks import load_hooks
-from triggers.providers.sqlremote.asyncio import AsyncLinks
 from triggers.providers.sqlremote.capture.installing import install, resubscribed, uninstall
 from triggers.providers.sqlremote.capture.subscribing import stop_subscribers, stopped_after
 from triggers.providers.sqlremote.carriers.carrier import Carrier
@@ -238,9 +239,9 @@ class Links:
             raise ProviderUnavailableError(destination, "setting it up") from error
         return LinkReceiver(agent)
 
-    def for_asyncio(self) -> AsyncLinks:
+    def for_asyncio(self) -> "AsyncLinks":
         """Return these links for asyncio: closing the result closes these."""
-        return AsyncLinks(self)
+        return AsyncLinks(self, DriverThread("doubtless-links"))
 
     async def close(self) -> None:
         """Leave the links, and close carriers and database."""
@@ -253,6 +254,26 @@ class Links:
         self._agents.clear()
         self._carriers.clear()
         await self.history.close()
+
+
+class AsyncLinks(DrivenProvider[Links]):
+    """Links that do not block the event loop: each agent works in its own thread.
+
+    A service of the event loop works on the connection of the links' history. Its effects and the watermark
+    are one transaction there. The agent learns of it afterwards, as with a blocking service.
+    """
+
+    @property
+    def history(self) -> LinkHistory:
+        """The database of the links."""
+        return self._provider.history
+
+    async def open_receiver(
+        self, destination: str, *, subscription: str, name: str
+    ) -> DrivenReceiver[LinkReceiver]:
+        """Open the only receiver of a link, as the blocking form, with its own thread."""
+        opening = self._provider.open_receiver(destination, subscription=subscription, name=name)
+        return await DrivenReceiver.opened(DriverThread(f"doubtless-{destination}"), opening)
 
 
 def fresh_epoch() -> Epoch:

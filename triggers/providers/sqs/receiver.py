@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from math import ceil
@@ -12,6 +12,7 @@ from typing import Any, cast
 from history.errors import ConfigurationError
 from history.shell import Shell
 from triggers.providers.brokers.delivery import read
+from triggers.providers.brokers.sending import DeadLetter
 from triggers.providers.provider import (
     AT_ONCE,
     NO_LIMITS,
@@ -30,9 +31,6 @@ _LONGEST_WAIT = 20
 
 #: How long a message can be hidden, in seconds, in all: SQS counts from the time of receipt.
 LONGEST_HOLD = 43_200
-
-#: Writes copies to the dead-letter queue, with a reason.
-DeadLetter = Callable[[Sequence[Received], str], Awaitable[None]]
 
 
 class SqsReceiver:

@@ -179,14 +179,10 @@ class AtomicSink(BatchHandler):
         """Let the tasks write, and return their counts; publish the events of rows that they gave up."""
         token, _, _ = run_of(record).owner.token.rpartition("/")
         task = SinkTask(
-            history=self.settings.history,
-            settings=self.settings.trigger,
-            columns=self.settings.columns,
+            batch=self.settings.shipped,
             write=self._write,
             resolver=self._resolver,
-            on_fatal=self.settings.on_fatal,
             rows=self._rows,
-            patience=self.settings.patience,
             token=token,
         )
         results = mapped(rows, task.partition, RESULT, name="doubtless_atomic_sink").collect()

@@ -5,9 +5,9 @@ Each transaction is complete: a killed task leaves whole transactions behind. It
 speculative twin or the next run of the batch finds their rows COMPLETED.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
@@ -22,30 +22,31 @@ from history.store.fingerprints import NO_FENCE
 from resolvers.resolution import Asked
 from triggers.detection.aftermath import Ending
 from triggers.detection.table import Answer, HistoryUse, Status
-from triggers.events import RetrievalFailureEvent
 from triggers.pipeline.bodies import keeper_of, lasting_for, note_other_body
 from triggers.pipeline.end import failed
 from triggers.pipeline.finding import Finding
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.run import Run
 from triggers.service.failures import FatalError
-from triggers.service.settings import Settings
 from triggers.spark.atomic_sink.writers import RowsWriter
 from triggers.spark.batch.claims.verdicts import COUNT, KEY
 from triggers.spark.connections import history_at, patiently
 from triggers.spark.rows.arrow import OddArrowRow, RecordBatch, record_batch, rows_of
 from triggers.spark.rows.fingerprints import FINGERPRINT, NOTHING, bytes_of
 from triggers.spark.rows.messages import message_of_keyed
-from triggers.spark.settings import Columns, FatalPolicy
+from triggers.spark.settings import BatchSettings
 
 if TYPE_CHECKING:
     from history.sql.history import SqlHistory
     from history.sql.transaction import SqlTransaction
 
+#: What a task counts; ``keyless`` rows have no identity or no delivery count, and the driver judges them.
+COUNTS = ("new", "duplicate", "in_doubt", "rejected", "keyless")
+
 #: The result of a task: counts, and the events of rows that were given up.
 RESULT = StructType(
     [
-        *(StructField(name, LongType()) for name in ("new", "duplicate", "in_doubt", "rejected", "keyless")),
+        *(StructField(name, LongType()) for name in COUNTS),
         StructField("events", ArrayType(StringType())),
     ]
 )
@@ -53,30 +54,21 @@ RESULT = StructType(
 Values = dict[str, Any]
 
 
-@dataclass(slots=True)
-class TransactionTally:
-    """Counts of rows. ``keyless`` rows have no identity or no delivery count; others handle them."""
+class TransactionTally(Counter[str]):
+    """Counts of rows by :data:`COUNTS`, and the events of rows that were given up."""
 
-    new: int = 0
-    duplicate: int = 0
-    in_doubt: int = 0
-    rejected: int = 0
-    keyless: int = 0
-    events: list[RetrievalFailureEvent] = field(default_factory=list[RetrievalFailureEvent])
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[str] = []
 
     def add(self, other: "TransactionTally") -> None:
-        """Add the counts of another tally."""
-        self.new += other.new
-        self.duplicate += other.duplicate
-        self.in_doubt += other.in_doubt
-        self.rejected += other.rejected
-        self.keyless += other.keyless
+        """Add the counts and events of another tally."""
+        self.update(other)
         self.events += other.events
 
     def result(self) -> tuple[Any, ...]:
         """Return the row of :data:`RESULT`."""
-        events = [event.model_dump_json() for event in self.events]
-        return (self.new, self.duplicate, self.in_doubt, self.rejected, self.keyless, events)
+        return (*(self[name] for name in COUNTS), self.events)
 
 
 class InProgressError(UnavailableError):
@@ -93,14 +85,10 @@ class SinkTask:
     ``token`` begins the tokens of all attempts of the batch.
     """
 
-    history: str
-    settings: Settings
-    columns: Columns
+    batch: BatchSettings
     write: RowsWriter
     resolver: Asked | None
-    on_fatal: FatalPolicy
     rows: int
-    patience: timedelta
     token: str
 
     def partition(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
@@ -110,7 +98,7 @@ class SinkTask:
         tally, before = TransactionTally(), None
         for rows in _pieces(batches, self.rows):
             chunk = Chunk(self, rows, mine, before)
-            tally.add(patiently(self.patience, chunk.write))
+            tally.add(patiently(self.batch.patience, chunk.write))
             before = rows[-1][KEY]
         yield record_batch([tally.result()], RESULT)
 
@@ -134,7 +122,7 @@ class Chunk:
             UnavailableError: another try may succeed.
             Exception: the exception of the writer.
         """
-        history = cast("SqlHistory", history_at(self.of.history))
+        history = cast("SqlHistory", history_at(self.of.batch.history))
         self.tally = TransactionTally()
         # Before the transaction begins: a stored fingerprint outlives it.
         self.unlike = await self._compare(history)
@@ -145,7 +133,7 @@ class Chunk:
     async def _inside(self, transaction: "SqlTransaction") -> None:
         store, owner = transaction.history, BatchOwner(self.mine + uuid4().hex)
         judge = Judge(
-            settings=self.of.settings, store=store, resolver=self.of.resolver, inside=True, batch=owner
+            settings=self.of.batch.trigger, store=store, resolver=self.of.resolver, inside=True, batch=owner
         )
         claims = await self._claim(store, owner)
         new: dict[str, Values] = {}
@@ -153,21 +141,21 @@ class Chunk:
         for index, row in enumerate(self.rows):
             uuid: str | None = row[KEY]
             if uuid is None:
-                self.tally.keyless += 1
+                self.tally["keyless"] += 1
                 continue
             if index in self.unlike:
                 await self._refuse_body(judge, row, self.unlike[index])
                 continue
             if uuid in seen and (uuid in new or not _is_open(claims[uuid].found)):
-                self.tally.duplicate += 1
+                self.tally["duplicate"] += 1
             elif claims[uuid].found is None or await self._judged(judge, row, claims[uuid]):
                 new[uuid] = row
             seen.add(uuid)
         failed = await self._hand_over(transaction, list(new.values()))
         await self._give_up(judge, failed)
-        self.tally.new += len(new) - len(failed)
+        self.tally["new"] += len(new) - len(failed)
         if claims and not await store.settle_batch(
-            self.of.settings.name, owner, EntryOutcome.OK if new else None
+            self.of.batch.trigger.name, owner, EntryOutcome.OK if new else None
         ):
             raise HistoryUnavailableError("completing a transaction's rows: it has forgotten them")
 
@@ -176,13 +164,13 @@ class Chunk:
         same = (row[KEY] for index, row in enumerate(self.rows) if index not in self.unlike)
         uuids = sorted({key for key in same if key is not None}, key=digest)
         claims = await store.claim(
-            self.of.settings.name, uuids, owner, time_to_live=self.of.settings.history_time_to_live
+            self.of.batch.trigger.name, uuids, owner, time_to_live=self.of.batch.trigger.history_time_to_live
         )
         return dict(zip(uuids, claims, strict=True))
 
     async def _compare(self, history: HistoryStore) -> dict[int, bytes]:
         """Find the rows that do not have the first body of their uuid."""
-        if self.of.columns.fingerprint is None:
+        if self.of.batch.columns.fingerprint is None:
             return {}
         compared = [
             (index, row[KEY], bytes_of(row[FINGERPRINT]))
@@ -190,7 +178,7 @@ class Chunk:
             if row[KEY] is not None and row[FINGERPRINT] != NOTHING
         ]
         bodies = [(uuid, mine) for _, uuid, mine in compared]
-        settings, kept = self.of.settings, keeper_of(history)
+        settings, kept = self.of.batch.trigger, keeper_of(history)
         lasting = lasting_for(settings.history_time_to_live)
         firsts = await kept.first_of_each(settings.name, bodies, lasting)
         return {
@@ -202,7 +190,7 @@ class Chunk:
         run = self._run(row, Claim(None, Fence(NO_FENCE)))
         note_other_body(run, bytes_of(row[FINGERPRINT]), first)
         await judge.judge(run)
-        self.tally.rejected += 1
+        self.tally["rejected"] += 1
         await self._put_aside(judge, [run])
 
     async def _judged(self, judge: Judge, row: Values, claim: Claim) -> bool:
@@ -218,22 +206,22 @@ class Chunk:
         if decision.runs:
             return True
         if decision.status is Status.DUPLICATE:
-            self.tally.duplicate += 1
+            self.tally["duplicate"] += 1
         elif decision.status is Status.IN_DOUBT:
-            self.tally.in_doubt += 1
+            self.tally["in_doubt"] += 1
         else:
-            self.tally.rejected += 1
+            self.tally["rejected"] += 1
         await self._put_aside(judge, [run])
         return False
 
     def _count_again(self, row: Values, entry: Entry) -> None:
         """Count the work of an earlier attempt of this task after its tally was lost."""
         if entry.outcome is not EntryOutcome.FAILED:
-            self.tally.new += 1
+            self.tally["new"] += 1
             return
         run = self._run(row, Claim(None, entry.fence))
         self._fail(run, FatalError("it failed in an attempt of this task that did not come to its end"))
-        self.tally.rejected += 1
+        self.tally["rejected"] += 1
         self._note_event(run)
 
     async def _hand_over(
@@ -250,7 +238,7 @@ class Chunk:
         except Exception as error:
             if transaction.is_worth_another_try(error):
                 raise TransactionConflictError("writing rows") from error
-            if self.of.on_fatal == "raise" or self.of.settings.is_transient(error):
+            if self.of.batch.on_fatal == "raise" or self.of.batch.trigger.is_transient(error):
                 raise
             await transaction.undo()
             if len(rows) == 1:
@@ -264,7 +252,7 @@ class Chunk:
     async def _give_up(self, judge: Judge, failed: Sequence[tuple[Values, Exception]]) -> None:
         if not failed or judge.store is None:
             return
-        name = self.of.settings.name
+        name = self.of.batch.trigger.name
         runs: list[Run] = []
         # Not the fences of the claims: an entry that was taken over has another.
         entries = await judge.store.lookup(name, [row[KEY] for row, _ in failed])
@@ -279,14 +267,14 @@ class Chunk:
         ]
         if not all(await judge.store.settle(name, wishes)):
             raise HistoryUnavailableError("noting rows that failed: it has forgotten them")
-        self.tally.rejected += len(failed)
+        self.tally["rejected"] += len(failed)
         await self._put_aside(judge, runs)
 
     def _fail(self, run: Run, error: Exception) -> None:
-        run.end = failed(Ending.FATAL, error, self.of.settings.policy, recorded=True)
+        run.end = failed(Ending.FATAL, error, self.of.batch.trigger.policy, recorded=True)
 
     async def _put_aside(self, judge: Judge, runs: Sequence[Run]) -> None:
-        parked = [run.copy(self.of.settings.name) for run in runs if run.parks]
+        parked = [run.copy(self.of.batch.trigger.name) for run in runs if run.parks]
         if parked and judge.store is not None:
             await judge.store.parking.park(parked)
         for run in runs:
@@ -294,11 +282,12 @@ class Chunk:
 
     def _note_event(self, run: Run) -> None:
         if run.raises_event:
-            settings = self.of.settings
-            self.tally.events.append(run.make_event(settings.name, settings.destination))
+            settings = self.of.batch.trigger
+            event = run.make_event(settings.name, settings.destination)
+            self.tally.events.append(event.model_dump_json())
 
     def _run(self, row: Values, claim: Claim) -> Run:
-        values, settings, columns = _of_user(row), self.of.settings, self.of.columns
+        values, settings, columns = _of_user(row), self.of.batch.trigger, self.of.batch.columns
         message = message_of_keyed(values, columns, destination=settings.destination, uuid=row[KEY])
         finding = Finding(HistoryUse.ON, claim.found, claim.fence)
         return Run(message, finding, redact=settings.redaction)

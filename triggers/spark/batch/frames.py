@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
@@ -65,37 +65,6 @@ def brought(rows: DataFrame, count: int) -> Iterator[str]:
     yield from (row[0] for row in pieces.toLocalIterator())
 
 
-class BatchFrames(Protocol):
-    """The computations of a run on its batch. ``count`` comes first, then ``look_again`` if necessary."""
-
-    #: The run, which knows how many partitions claim.
-    run: BatchRun
-
-    def count(self) -> BatchTally:
-        """Claim the rows, and count them."""
-        ...
-
-    def look_again(self, tally: BatchTally) -> BatchTally:
-        """Judge, one by one, the rows that need a second look; count them and park what must be parked."""
-        ...
-
-    def events(self, tally: BatchTally) -> Iterator[str]:
-        """Yield the events of rows that were given up."""
-        ...
-
-    def parked(self) -> DataFrame:
-        """Return the parked rows, with status and reason."""
-        ...
-
-    def new(self, tally: BatchTally) -> DataFrame:
-        """Return the rows for the user's function."""
-        ...
-
-    def release(self) -> None:
-        """Keep nothing any longer."""
-        ...
-
-
 def frames_of(
     batch: DataFrame,
     settings: BatchSettings,
@@ -103,7 +72,7 @@ def frames_of(
     *,
     comes_again: bool = True,
     rows_before: int | None = None,
-) -> BatchFrames:
+) -> "BatchFrames":
     """Return the frames of a run: rows that Spark keeps, if the settings and the session allow it.
 
     Each partition claims its own rows if possible, unless the batch ``comes_again``; ``rows_before`` is the
@@ -233,6 +202,10 @@ class AskedAgain:
 
     def _hash(self) -> Column:
         return F.expr(f"xxhash64({', '.join(hashable(self.batch.schema))})")
+
+
+#: The computations of a run on its batch. ``count`` comes first, then ``look_again`` if necessary.
+BatchFrames = KeptRows | AskedAgain
 
 
 def _with_reasons(parked: DataFrame, columns: Sequence[str]) -> DataFrame:

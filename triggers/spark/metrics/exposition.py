@@ -2,12 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
 
 from history.errors import MissingExtraError
-from triggers.spark.batch_info import RowCounts
+from triggers.spark.handler import BatchHandler
 from triggers.spark.metrics.queries import Queries, QueryState
-from triggers.spark.settings import BatchSettings
 
 try:
     from prometheus_client import Metric
@@ -38,17 +36,10 @@ GAUGES: Sequence[tuple[str, str, Callable[[QueryState], float | None]]] = (
 )
 
 
-class Handler(Protocol):
-    """Counts rows: made by ``foreach_batch``, ``Trigger.foreach_batch`` or ``atomic_sink``."""
-
-    settings: BatchSettings
-    counts: RowCounts
-
-
 class StreamCollector(Collector):
     """The metrics of the queries of a driver; the docs list names and labels."""
 
-    def __init__(self, queries: Queries, handlers: Sequence[Handler]) -> None:
+    def __init__(self, queries: Queries, handlers: Sequence[BatchHandler]) -> None:
         self._queries = queries
         self._handlers = handlers
 

@@ -23,20 +23,9 @@ from pyspark.sql.streaming.listener import (
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryProgress:
-    """One completed micro-batch, as Spark reports it; rates are rows a second."""
-
-    batch: int
-    seconds: float
-    rows: int
-    input_rate: float
-    processed_rate: float
-
-
 @dataclass(slots=True)
 class QueryState:
-    """The state of the queries of one name since this process listens.
+    """The state of the queries of one name since this process listens; rates are rows a second.
 
     ``runs`` are the runs that go on: a query may restart before the end of its last run is reported.
     ``heard_at`` is the last time that Spark reported a start, the end of a batch or a wait for data, in
@@ -75,17 +64,18 @@ class Queries:
             state.runs.add(run)
             state.heard_at = time()
 
-    def went_on(self, query: UUID, run: UUID, name: str | None, progress: QueryProgress) -> None:
+    def went_on(self, progress: StreamingQueryProgress) -> None:
         """Note a completed batch."""
         with self._lock:
-            state = self._named(query, name)
+            state = self._named(progress.id, progress.name)
             state.heard_at = time()
             state.batches += 1
-            state.seconds += progress.seconds
-            state.rows += progress.rows
-            state.last_batch = progress.batch
-            state.runs.add(run)  # Spark reports an end after everything else, so this run goes on
-            state.input_rate, state.processed_rate = progress.input_rate, progress.processed_rate
+            state.seconds += progress.batchDuration / 1000
+            state.rows += progress.numInputRows
+            state.last_batch = progress.batchId
+            state.runs.add(progress.runId)  # Spark reports an end after everything else, so this run goes on
+            state.input_rate = _finite(progress.inputRowsPerSecond)
+            state.processed_rate = _finite(progress.processedRowsPerSecond)
 
     def waited(self, query: UUID) -> None:
         """Note that a query waits for data."""
@@ -169,8 +159,7 @@ class QueryListener(StreamingQueryListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """Note a batch."""
         with _harmless("progress"):
-            progress = event.progress
-            self._queries.went_on(progress.id, progress.runId, progress.name, _noted(progress))
+            self._queries.went_on(event.progress)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """Note that there is nothing to do."""
@@ -192,16 +181,6 @@ def _harmless(what: str) -> Generator[None]:
         _log.exception("the %s of a query is missing in the metrics", what)
 
 
-def _noted(progress: StreamingQueryProgress) -> QueryProgress:
-    return QueryProgress(
-        batch=progress.batchId,
-        seconds=progress.batchDuration / 1000,
-        rows=progress.numInputRows,
-        input_rate=_known(progress.inputRowsPerSecond),
-        processed_rate=_known(progress.processedRowsPerSecond),
-    )
-
-
-def _known(rate: float) -> float:
+def _finite(rate: float) -> float:
     """Return a rate; for a batch that took no time, Spark gives infinity, or no number."""
     return rate if isfinite(rate) else 0.0

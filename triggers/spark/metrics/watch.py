@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from triggers.metrics.endpoint import Endpoint
-    from triggers.spark.metrics.exposition import Handler, StreamCollector
+    from triggers.spark.handler import BatchHandler
+    from triggers.spark.metrics.exposition import StreamCollector
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ GONE: tuple[type[Exception], ...] = (*REFUSALS, OSError)
 
 
 @pointing()
-def watch(spark: "SparkSession", *handlers: "Handler", metrics: str | None = None) -> "StreamWatch":
+def watch(spark: "SparkSession", *handlers: "BatchHandler", metrics: str | None = None) -> "StreamWatch":
     """Begin to make metrics of a session's streaming queries, including queries that already run.
 
     Queries of other sessions (``spark.newSession()``) do not appear. Over Spark Connect the client's process
@@ -64,7 +65,9 @@ class StreamWatch:
     last work may be missing in the metrics. The rows of handlers are counted immediately.
     """
 
-    def __init__(self, spark: "SparkSession", handlers: Sequence["Handler"], metrics: str | None) -> None:
+    def __init__(
+        self, spark: "SparkSession", handlers: Sequence["BatchHandler"], metrics: str | None
+    ) -> None:
         self._spark = spark
         self._handlers = tuple(handlers)
         self._queries = Queries()

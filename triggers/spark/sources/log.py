@@ -76,13 +76,22 @@ class EntriesLostError(DoubtlessError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogSettings:
-    """The settings of a query for any log it reads; ``patience`` is in seconds."""
+class ReadOptions:
+    """The options that every source of a log has; see docs/how-to/read-streams-in-spark.md."""
 
-    url: str
+    from_the_end: bool = False
+    rows_of_a_batch: int | None = None
     rows_of_a_span: int = 10_000
     fail_on_loss: bool = True
+    #: In seconds.
     patience: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings(ReadOptions):
+    """The settings of a query for any log it reads."""
+
+    url: str
 
     @property
     def waits(self) -> timedelta:

@@ -21,7 +21,7 @@ another publication's log was deleted past the position, but it never misses a l
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -37,8 +37,8 @@ from history.support.references import dereferenced
 from triggers.providers.sqlremote.publication.log import FEWEST, MOST, PAGE_BYTES
 from triggers.spark.connections import patiently
 from triggers.spark.rows.arrow import RecordBatch, record_batch
-from triggers.spark.sources.log import LogPosition, LogSettings, Span
-from triggers.spark.sources.reader import LogSource, ReadOptions, SourceOptions
+from triggers.spark.sources.log import LogPosition, LogSettings, ReadOptions, Span
+from triggers.spark.sources.reader import LogSource, SourceOptions
 
 # The last offset given out, and the publication's first one; no entry can appear later between them.
 ENDS = statement(
@@ -115,7 +115,6 @@ class PublicationLogSettings(LogSettings):
     """The settings of a query for the publication it reads; see the options of ``PublicationSource``."""
 
     publication: str
-    from_the_end: bool = False
 
 
 @dataclass(slots=True)
@@ -302,21 +301,18 @@ class PublicationSource(LogSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the object that makes rows of operations."""
+        """Return the name for ``format``."""
         return "publication"
 
     def open_rows(self, options: SourceOptions) -> OperationRows:
-        """Return a connection to the log."""
+        """Return the object that makes rows of operations."""
         return OperationRows(options.needed("publication", "orders"))
 
     def open_log(self, reading: ReadOptions, options: SourceOptions) -> PublicationLog:
-        """Return a link to the log."""
+        """Return a connection to the log."""
         settings = PublicationLogSettings(
             url=options.needed("url", "postgresql://user@host/database"),
             publication=options.needed("publication", "orders"),
-            from_the_end=reading.from_the_end,
-            rows_of_a_span=reading.rows_of_a_span,
-            fail_on_loss=reading.fail_on_loss,
-            patience=reading.patience,
+            **asdict(reading),
         )
         return PublicationLog(settings)

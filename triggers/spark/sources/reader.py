@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from history.errors import ConfigurationError
 from triggers.spark.rows.arrow import RecordBatch
 from triggers.spark.rows.older_spark import too_old
-from triggers.spark.sources.log import Log, LogPosition, Span
+from triggers.spark.sources.log import Log, LogPosition, ReadOptions, Span
 from triggers.spark.sources.message_rows import BodyType, MessageRows
 
 try:
@@ -92,6 +92,20 @@ class SourceOptions:
             raise self._wrong(name, str(value), "give seconds, such as 60")
         return seconds
 
+    def reading(self) -> ReadOptions:
+        """Return the options that every source of a log has.
+
+        Raises:
+            ConfigurationError: a value cannot be used.
+        """
+        return ReadOptions(
+            from_the_end=self.choice("startingOffsets", "earliest", "latest") == "latest",
+            rows_of_a_batch=self.count("maxRowsPerBatch"),
+            rows_of_a_span=self.count("maxRowsPerPartition") or 10_000,
+            fail_on_loss=self.flag("failOnDataLoss", default=True),
+            patience=self.seconds("patience", 60.0),
+        )
+
     def all_known(self) -> Self:
         """Return these options after each known option was read.
 
@@ -109,32 +123,6 @@ class SourceOptions:
 
     def _wrong(self, name: str, value: str, remedy: str) -> ConfigurationError:
         return ConfigurationError(name, f"{value!r} cannot be used", remedy)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadOptions:
-    """The options that every source of a log has; see docs/how-to/read-streams-in-spark.md."""
-
-    from_the_end: bool
-    rows_of_a_batch: int | None
-    rows_of_a_span: int
-    fail_on_loss: bool
-    patience: float
-
-    @classmethod
-    def of(cls, options: SourceOptions) -> "ReadOptions":
-        """Read them.
-
-        Raises:
-            ConfigurationError: a value cannot be used.
-        """
-        return cls(
-            from_the_end=options.choice("startingOffsets", "earliest", "latest") == "latest",
-            rows_of_a_batch=options.count("maxRowsPerBatch"),
-            rows_of_a_span=options.count("maxRowsPerPartition") or 10_000,
-            fail_on_loss=options.flag("failOnDataLoss", default=True),
-            patience=options.seconds("patience", 60.0),
-        )
 
 
 class Rows(Protocol):
@@ -168,7 +156,7 @@ class LogSource(DataSource):
     def log(self) -> Log[Any]:
         """Return a connection to the log, after all options are checked."""
         options = self._options
-        log = self.open_log(ReadOptions.of(options), options)
+        log = self.open_log(options.reading(), options)
         self.open_rows(options)
         options.all_known()
         return log
@@ -180,7 +168,7 @@ class LogSource(DataSource):
     @property
     def reading(self) -> ReadOptions:
         """The options that every source has."""
-        return ReadOptions.of(self._options)
+        return self._options.reading()
 
     @property
     def rows(self) -> Rows:

@@ -4,7 +4,7 @@ Offsets of its log are entry ids, and counts are Redis's own ``entries-added`` (
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from history.bridge import drive
@@ -15,8 +15,8 @@ from triggers.providers.redis_streams.codec import decode
 from triggers.providers.redis_streams.link import PATIENCE, RedisLink
 from triggers.providers.redis_streams.settings import StreamKeys, StreamSettings
 from triggers.spark.connections import patiently
-from triggers.spark.sources.log import LogEntry, LogPosition, LogSettings, Span
-from triggers.spark.sources.reader import LogSource, ReadOptions, SourceOptions
+from triggers.spark.sources.log import LogEntry, LogPosition, LogSettings, ReadOptions, Span
+from triggers.spark.sources.reader import LogSource, SourceOptions
 
 #: How many entries Redis steps over, or sends, in one call: a millisecond or two of its time.
 PAGE = 1000
@@ -36,7 +36,6 @@ class RedisLogSettings(LogSettings):
     """The settings of a query for the stream it reads; see the options of ``RedisStreamSource``."""
 
     stream: str
-    from_the_end: bool = False
     subscription: str | None = None
 
 
@@ -241,9 +240,6 @@ class RedisStreamSource(LogSource):
             url=options.needed("url", "redis://127.0.0.1:6379/0"),
             stream=options.needed("destination", "orders"),
             subscription=options.text("subscription"),
-            from_the_end=reading.from_the_end,
-            rows_of_a_span=reading.rows_of_a_span,
-            fail_on_loss=reading.fail_on_loss,
-            patience=reading.patience,
+            **asdict(reading),
         )
         return RedisLog(settings)

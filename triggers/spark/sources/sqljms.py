@@ -7,7 +7,7 @@ that were pinned under its name: another query with this name finds out that its
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import NoReturn, TypeVar
 from uuid import uuid4
@@ -27,8 +27,8 @@ from triggers.providers.sqljms.receiving.pinning import Lot, Pins
 from triggers.providers.sqljms.receiving.receiver import received_of
 from triggers.providers.sqljms.settings import SqlJmsSettings
 from triggers.spark.connections import patiently
-from triggers.spark.sources.log import LogEntry, LogPosition, LogSettings, Span
-from triggers.spark.sources.reader import LogSource, ReadOptions, SourceOptions
+from triggers.spark.sources.log import LogEntry, LogPosition, LogSettings, ReadOptions, Span
+from triggers.spark.sources.reader import LogSource, SourceOptions
 
 T = TypeVar("T")
 
@@ -269,9 +269,7 @@ class SqlJmsSource(LogSource):
             url=options.needed("url", "postgresql://user@host/database"),
             destination=destination,
             subscription=options.needed("subscription", "pipeline"),
-            rows_of_a_span=reading.rows_of_a_span,
-            fail_on_loss=reading.fail_on_loss,
-            patience=reading.patience,
+            **asdict(reading),
         )
         return SqlJmsLog(settings)
 

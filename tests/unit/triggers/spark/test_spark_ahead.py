@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from triggers.spark.batch.claims.ahead import one_ahead
+from triggers.spark.batch.claims.bulk import one_ahead
 
 
 def test_the_results_come_in_the_order_of_the_items() -> None:

@@ -50,7 +50,6 @@ FUNCTION = {
     "history.support.urls",
     "triggers.detection.facts",
     "triggers.pipeline.finding",
-    "triggers.spark.batch.claims.ahead",
     "triggers.spark.batch.claims.bulk",
     "triggers.spark.batch.claims.findings",
     "triggers.spark.batch.owners",

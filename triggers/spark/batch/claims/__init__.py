@@ -4,7 +4,6 @@
 ``verdicts.py``    the batch with its verdicts: rows brought together, or left in their partitions
 ``partitions.py``  whether each partition claims its own rows, or rows with one uuid come together
 ``bulk.py``        the work of a task: claims, in bulk, and verdicts
-``ahead.py``       claims of some rows while Spark prepares the next rows
 ``findings.py``    findings and verdicts, as the small numbers that tasks work with
 ``table.py``       the verdict on each finding, as the decision table decides it
 =================  ==============================================================================

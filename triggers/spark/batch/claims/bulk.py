@@ -5,10 +5,11 @@ The table is used once for each kind of row that can occur, never for each row.
 Every Python worker imports this module, before its first row. So it imports little: a test lists it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from history.store.history import PackedClaims
 from history.store.owners import BatchOwner
 from triggers.detection.facts import Found
 from triggers.pipeline.finding import found_in
-from triggers.spark.batch.claims.ahead import one_ahead
 from triggers.spark.batch.claims.findings import ADOPTED, AGAIN, KINDS, LEFT_OUT, RowVerdict, classes_of
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.connections import close_history, history_at, patiently
@@ -36,6 +36,9 @@ from triggers.spark.rows.digests import MetDigests, digests_of, first_of_each, n
 
 if TYPE_CHECKING:
     from triggers.spark.rows.fingerprints import FirstBodies
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 #: How often entries that keep changing hands are claimed again.
 ROUNDS = 5
@@ -276,3 +279,19 @@ class BulkClaim:
     @property
     def _owner(self) -> BatchOwner:
         return self.run.owner if self.partition is None else self.run.owner_of(self.partition)
+
+
+def one_ahead(work: Callable[[Given], Made], items: Iterator[Given]) -> Generator[Made]:
+    """Yield the result for each item, in order; one thread works on an item while the next item arrives.
+
+    At most one item waits for the thread. If the work on an item fails, its error is raised in its place.
+    """
+    with ThreadPoolExecutor(1, "doubtless-claims") as thread:
+        begun: Future[Made] | None = None
+        for item in items:
+            following = thread.submit(work, item)
+            if begun is not None:
+                yield begun.result()
+            begun = following
+        if begun is not None:
+            yield begun.result()

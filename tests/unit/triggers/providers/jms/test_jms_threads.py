@@ -8,7 +8,7 @@ from tests import ROOT
 #: A provider for asyncio that is closed before anything was asked of it.
 UNUSED = """
 import threading
-from triggers.providers.jms.asyncio import JmsDriverThread
+from triggers.providers.jms.provider import JmsDriverThread
 
 JmsDriverThread("doubtless-jms").end()
 for thread in threading.enumerate():

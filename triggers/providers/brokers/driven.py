@@ -1,13 +1,36 @@
-"""A receiver for asyncio with a blocking form in its own thread."""
+"""Providers and receivers for asyncio, each with a blocking form in its own thread."""
 
 from collections.abc import Coroutine, Sequence
 from datetime import timedelta
 from typing import Any, Generic, Self, TypeVar
 
+from history.message import Message
 from triggers.providers.brokers.driver_thread import DriverThread
-from triggers.providers.provider import AT_ONCE, RECEIVE_WAIT, Received, Receiver
+from triggers.providers.provider import AT_ONCE, RECEIVE_WAIT, Provider, Received, Receiver
 
+P = TypeVar("P", bound=Provider)
 R = TypeVar("R", bound=Receiver)
+
+
+class DrivenProvider(Generic[P]):
+    """A blocking :class:`~triggers.providers.provider.Provider` in a thread, which ends with it."""
+
+    def __init__(self, provider: P, thread: DriverThread) -> None:
+        self._provider = provider
+        self._thread = thread
+
+    def for_asyncio(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
+        """Send, as the blocking form."""
+        return await self._thread.do(self._provider.send(destination, messages))
+
+    async def close(self) -> None:
+        """Close the blocking form, and end the thread. Close the receivers before."""
+        await self._thread.do(self._provider.close())
+        self._thread.end()
 
 
 class DrivenReceiver(Generic[R]):
