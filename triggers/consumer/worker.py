@@ -42,6 +42,9 @@ LATE = 2.0
 #: How long one call waits for a first message; within this time a worker notices that it is to stop.
 RECEIVE_WAIT = timedelta(seconds=0.5)
 
+#: How long a worker goes on with fetched messages before it looks after everything else, in seconds.
+ROUND = 0.5
+
 #: How long the end of a worker waits for a keep-alive in progress, in seconds.
 KEPT_PATIENCE = 10.0
 
@@ -147,8 +150,21 @@ class Worker:
         return True
 
     async def _deliver_all(self, receiver: Receiver, received: Sequence[Received]) -> None:
-        """Deliver the received messages, some at a time, and recover the ones that may not begin any more."""
-        turns, position = self.pipeline.turns, 0
+        """Deliver the received messages, some at a time, and recover the ones that may not begin any more.
+
+        If the receiver fetches ahead, further messages are taken for a while. So there is always a next
+        message to claim in the turn.
+        """
+        turns, position, until = self.pipeline.turns, 0, monotonic() + ROUND
+        ahead = self._can.fetching_ahead
+        received = list(received)
+
+        def fetch() -> None:
+            if ahead is None or len(received) > position + 2 or monotonic() >= until:
+                return
+            if (fetched := ahead.take_fetched()) is not None:
+                received.append(fetched)
+
         while position < len(received):
             end = position + self.pipeline.at_once
             async with self.turns:
@@ -158,8 +174,12 @@ class Worker:
                 try:
                     if turns is not None:
                         following = position + 1
+                        if following == len(received):
+                            fetch()
                         turns.look(
-                            received[position], received[following] if following < len(received) else None
+                            received[position],
+                            received[following] if following < len(received) else None,
+                            None if ahead is None else fetch,
                         )
                     # A provider that becomes unavailable in between delivers unanswered messages again.
                     await self._deliver(receiver, received[position:end])

@@ -121,6 +121,15 @@ class Inbox:
             self.taken += len(taken)
             return taken
 
+    def take_one(self) -> tuple[PushToken, Any] | None:
+        """Return the next one that was pushed, for a caller who asks but does not wait; None without one."""
+        with self._lock:
+            self._asked_at = time.monotonic()
+            if not self._pushed:
+                return None
+            self.taken += 1
+            return self._pushed.popleft()
+
     def drop(self, lost: Callable[[PushToken], bool]) -> list[PushToken]:
         """Forget deliveries that go to another consumer, and return their handles."""
         with self._lock:
@@ -343,21 +352,17 @@ class PushReceiver:
         if inbox is not None and inbox.lost is not None:
             self._forget()
             raise ProviderUnavailableError("the broker", "answering what it delivered before") from inbox.lost
-        unsettled, tokens = (
-            self._held,
-            cast("list[PushToken]", [delivery.handle for delivery in received]),
+        unsettled = self._held
+        return cast(
+            "list[PushToken]", [delivery.handle for delivery in received if delivery.handle in unsettled]
         )
-        return [token for token in tokens if token in unsettled]
 
     async def acknowledge(self, received: Sequence[Received]) -> None:
         """Tell the broker that these are processed."""
         if received:
             self._answer(self._mine(received), self._wire.accept)
-            await self._until_confirmed()
-
-    async def _until_confirmed(self) -> None:
-        if self._confirmed is not None:
-            await self._guarded(self._confirmed)
+            if self._confirmed is not None:
+                await self._guarded(self._confirmed)
 
     async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
         """Give these back, counted as failed; first make sure that they do not come straight back to us."""
@@ -376,7 +381,8 @@ class PushReceiver:
         copied = [delivery for delivery in received if delivery.handle in tokens]
         await self._guarded(lambda: self._dead_letter(copied, reason))
         self._answer(tokens, self._wire.accept)
-        await self._until_confirmed()
+        if self._confirmed is not None:
+            await self._guarded(self._confirmed)
 
     def _answer(self, tokens: Sequence[PushToken], answer: Callable[[Sequence[PushToken]], None]) -> None:
         try:
