@@ -1,14 +1,15 @@
 """A shop with its bookings in the database that is also its history."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, create_engine, text
 
-from history import Entry, EntryOutcome, open_history
-from history.bridge import drive
-from triggers import Trigger
+from history import Entry, EntryOutcome
+from tests.fixtures.histories import with_store
+from triggers import Message, Trigger
 
 INSERT = text("INSERT INTO bookings (uuid) VALUES (:uuid)")
 
@@ -27,12 +28,23 @@ class Shop:
             return sorted(connection.execute(text("SELECT uuid FROM bookings")).scalars())
 
     def entry(self, uuid: str) -> Entry | None:
-        store = open_history(self.url)
-        try:
-            return drive(store.lookup("book", [uuid]))[0]
-        finally:
-            drive(store.close())
+        return with_store(self.url, lambda store: store.lookup("book", [uuid]))[0]
 
     def outcome(self, uuid: str) -> EntryOutcome | None:
         entry = self.entry(uuid)
         return None if entry is None else entry.outcome
+
+
+@contextmanager
+def shop_at(url: str) -> Generator[Shop]:
+    """Open a shop in an empty database."""
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE bookings (uuid TEXT NOT NULL)"))
+    yield Shop(url, engine)
+    engine.dispose()
+
+
+def insert(message: Message, connection: Connection) -> None:
+    """Book a message: the service of an atomic trigger."""
+    connection.execute(INSERT, {"uuid": message.uuid})

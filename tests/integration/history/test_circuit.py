@@ -225,39 +225,20 @@ def sqlalchemy_url(url: str) -> str:
 #: Handed over, and, so that the tests need not, closed with the store.
 GIVEN: dict[str, tuple[str, Callable[[str], HistoryStore]]] = {
     "redis": ("redis_url", lambda url: RedisHistory(given(url))),
+    "redis asyncio": ("redis_url", lambda url: RedisHistory(given_async(url))),
     "engine": ("postgres_url", lambda url: SqlHistory(create_engine(sqlalchemy_url(url)), owned=True)),
-}
-
-GIVEN_ASYNC: dict[str, tuple[str, Callable[[str], HistoryStore]]] = {
-    "redis": ("redis_url", lambda url: RedisHistory(given_async(url))),
-    "engine": ("postgres_url", lambda url: SqlHistory(create_async_engine(sqlalchemy_url(url)), owned=True)),
+    "engine asyncio": (
+        "postgres_url",
+        lambda url: SqlHistory(create_async_engine(sqlalchemy_url(url)), owned=True),
+    ),
 }
 
 
 @pytest.mark.parametrize("kind", GIVEN)
-def test_a_client_or_engine_that_was_given_is_probed_for_as_it_connects(
+async def test_a_client_or_engine_that_was_given_is_probed_for_as_it_connects(
     kind: str, request: pytest.FixtureRequest, network_before: NetworkBefore
 ) -> None:
     fixture, make = GIVEN[kind]
-    url = cast("str", request.getfixturevalue(fixture))
-    network = network_before(url)
-    store = make(network.url(url))
-    network.take_down()
-    drive(failure(store))
-    assert isinstance(drive(failure(store)), CircuitOpenError)
-
-    network.bring_up()
-    wait_for_circuits()
-
-    assert drive(claim(store, "u1")) is None
-    drive(store.close())
-
-
-@pytest.mark.parametrize("kind", GIVEN_ASYNC)
-async def test_an_asyncio_client_or_engine_is_probed_for_beside_its_event_loop(
-    kind: str, request: pytest.FixtureRequest, network_before: NetworkBefore
-) -> None:
-    fixture, make = GIVEN_ASYNC[kind]
     url = cast("str", request.getfixturevalue(fixture))
     network = network_before(url)
     store = make(network.url(url))

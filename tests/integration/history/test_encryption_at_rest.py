@@ -1,6 +1,7 @@
 """Nothing of a message is found in what an encrypting store writes; and whoever has the key reads it."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from history.contract.parking import labels_once, parked
 from history.sql.database.engine import open_engine
 from history.sql.links.history import LinkHistory
 from history.store import HistoryStore, Hold, JoinPart, JoinTerms, ParkedLabel
-from history.store.results import KeptResult, results_of
+from history.store.results import KeptResult, Results, results_of
 from history.store.sealing import why_locked
 from history.support.encryption import DecryptionError, MissingKeyError
 from tests.fixtures.keys import CARD, a_key, encrypting, write_keys, written_to
@@ -51,18 +52,28 @@ def url(history_url: str, keys: Path) -> str:
     return encrypting(history_url, write_keys(keys, a_key()))
 
 
-@pytest.fixture
-def store(url: str) -> Iterator[HistoryStore]:
+@contextmanager
+def opened(url: str) -> Generator[HistoryStore]:
     store = open_history(url)
     yield store
     drive(store.close())
 
 
-def fill(store: HistoryStore) -> None:
+@pytest.fixture
+def store(url: str) -> Iterator[HistoryStore]:
+    with opened(url) as store:
+        yield store
+
+
+def results_in(store: HistoryStore) -> Results:
     results = results_of(store)
     assert results is not None
+    return results
+
+
+def fill(store: HistoryStore) -> None:
     drive(store.parking.park(WITH_CARD))
-    drive(results.put(TRIGGER, "u1", KEPT, DAY))
+    drive(results_in(store).put(TRIGGER, "u1", KEPT, DAY))
     drive(join(store))
 
 
@@ -115,14 +126,12 @@ def _value(client: Any, key: bytes) -> Any:
 def test_a_card_number_is_found_in_a_plain_store_and_in_no_encrypted_one(
     history_url: str, url: str, tmp_path: Path
 ) -> None:
-    encrypting_store = open_history(url)
-    fill(encrypting_store)
-    drive(encrypting_store.close())
+    with opened(url) as store:
+        fill(store)
     encrypted = everything_in(history_url, tmp_path)
-    plain_store = open_history(history_url)
-    fill(plain_store)
-    plain = everything_in(history_url, tmp_path)
-    drive(plain_store.close())
+    with opened(history_url) as store:
+        fill(store)
+        plain = everything_in(history_url, tmp_path)
 
     assert CARD.encode() not in encrypted
     assert CARD.encode() in plain
@@ -130,39 +139,30 @@ def test_a_card_number_is_found_in_a_plain_store_and_in_no_encrypted_one(
 
 def test_whoever_has_the_key_reads_what_was_written(url: str, store: HistoryStore) -> None:
     fill(store)
-    another = open_history(url)
-    results = results_of(another)
-    assert results is not None
-
-    assert list(drive(another.parking.list())) == WITH_CARD
-    assert drive(labels_once(another)) == [ParkedLabel.of(one) for one in WITH_CARD]
-    assert drive(results.get(TRIGGER, "u1")) == KEPT
-    assert joined(another) == [JOINED]
-    drive(another.close())
+    with opened(url) as another:
+        assert list(drive(another.parking.list())) == WITH_CARD
+        assert drive(labels_once(another)) == [ParkedLabel.of(one) for one in WITH_CARD]
+        assert drive(results_in(another).get(TRIGGER, "u1")) == KEPT
+        assert joined(another) == [JOINED]
 
 
 async def test_the_asyncio_form_of_a_history_has_the_same_key(url: str, store: HistoryStore) -> None:
     fill(store)
     another = open_history(url).for_asyncio()
-    results = results_of(another)
-    assert results is not None
 
     assert await another.parking.get(WITH_CARD[0].id) == WITH_CARD[0]
-    assert await results.get(TRIGGER, "u1") == KEPT
+    assert await results_in(another).get(TRIGGER, "u1") == KEPT
     await another.close()
 
 
 def test_what_was_plain_stays_readable(history_url: str, store: HistoryStore) -> None:
-    before = open_history(history_url)
-    fill(before)
-    drive(before.close())
-    results = results_of(store)
-    assert results is not None
+    with opened(history_url) as before:
+        fill(before)
 
     drive(store.parking.park([parked(3)]))
 
     assert list(drive(store.parking.list())) == [*WITH_CARD, parked(3)]
-    assert drive(results.get(TRIGGER, "u1")) == KEPT
+    assert drive(results_in(store).get(TRIGGER, "u1")) == KEPT
     assert joined(store) == [JOINED]
 
 
@@ -174,8 +174,6 @@ def test_without_the_key_each_value_says_so_and_hides_no_other(
     other = write_keys(tmp_path / "other", a_key())
     reader = open_history(encrypting(history_url, other) if has_other_key else history_url)
     drive(reader.parking.park([parked(3)]))
-    results = results_of(reader)
-    assert results is not None
 
     listed = list(drive(reader.parking.list()))
     labels = drive(labels_once(reader))
@@ -186,15 +184,13 @@ def test_without_the_key_each_value_says_so_and_hides_no_other(
     assert [label.uuid for label in labels] == ["u1", "u2", "u3"]
     assert [label.uuid for label in drive(reader.parking.of_uuid("u1"))] == ["u1"]
     with pytest.raises(MissingKeyError):
-        drive(results.get(TRIGGER, "u1"))
+        drive(results_in(reader).get(TRIGGER, "u1"))
     with pytest.raises(MissingKeyError):
         joined(reader)
     drive(reader.close())
-    kept = results_of(store)
-    assert kept is not None
     assert list(drive(store.parking.list()))[:2] == WITH_CARD, "looking has changed nothing"
     assert joined(store) == [JOINED]
-    assert drive(kept.get(TRIGGER, "u1")) == KEPT
+    assert drive(results_in(store).get(TRIGGER, "u1")) == KEPT
 
 
 def test_keys_are_exchanged_while_services_run(
@@ -208,20 +204,17 @@ def test_keys_are_exchanged_while_services_run(
 
     assert list(drive(store.parking.list())) == [WITH_CARD[0], parked(3)]
     write_keys(keys, new)
-    later = open_history(url)
-    assert [one.message is None for one in drive(later.parking.list())] == [True, False]
-    assert drive(later.parking.remove(WITH_CARD[0]))
-    drive(later.close())
+    with opened(url) as later:
+        assert [one.message is None for one in drive(later.parking.list())] == [True, False]
+        assert drive(later.parking.remove(WITH_CARD[0]))
 
 
 def test_a_value_that_was_put_in_anothers_place_is_refused(tmp_path: Path, keys: Path) -> None:
     url = f"sqlite:///{tmp_path}/history.sqlite3"
     store = open_history(encrypting(url, write_keys(keys, a_key())))
-    results = results_of(store)
-    assert results is not None
     drive(store.parking.park([WITH_CARD[0], parked(3)]))
     for uuid in ("u1", "u2"):
-        drive(results.put(TRIGGER, uuid, KeptResult(7, uuid.encode()), DAY))
+        drive(results_in(store).put(TRIGGER, uuid, KeptResult(7, uuid.encode()), DAY))
     engine = open_engine(url, asyncio=False)
     assert isinstance(engine, Engine)
     with engine.begin() as connection:
@@ -237,7 +230,7 @@ def test_a_value_that_was_put_in_anothers_place_is_refused(tmp_path: Path, keys:
     refused = 0
     for uuid in ("u1", "u2"):
         try:
-            drive(results.get(TRIGGER, uuid))
+            drive(results_in(store).get(TRIGGER, uuid))
         except DecryptionError:
             refused += 1
     assert refused == 1
@@ -310,8 +303,7 @@ def test_a_message_that_no_server_could_take_is_encrypted_in_the_local_file(
 
     assert outcome.parked
     assert CARD.encode() not in written_to(tmp_path, "local.sqlite3*")
-    local = open_history(f"sqlite:///{file}?encrypt={reference}")
-    (aside,) = list[Parked](drive(local.parking.list()))
+    with opened(f"sqlite:///{file}?encrypt={reference}") as local:
+        (aside,) = list[Parked](drive(local.parking.list()))
     assert aside.message is not None
     assert aside.message.body == CARD
-    drive(local.close())

@@ -1,6 +1,7 @@
 """What an atomic message asks the server for: little, and nothing of it lost where a connection had died."""
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 import psycopg
@@ -8,14 +9,13 @@ import pytest
 from sqlalchemy import Connection, Engine, event, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from history import EntryOutcome, SqlHistory, State
+from history import EntryOutcome, SqlHistory
 from history.bridge import drive
 from history.errors import TransactionBrokenError
 from tests.fixtures.waiting import eventually
-from triggers import FatalError, Message, Outcome, Status, Trigger, trigger
+from tests.integration.helpers.atomic_shop import Make, Shop, insert, shop_at
+from triggers import Message, Outcome, Status, Trigger
 from triggers.providers.sqljms.provider import SqlJms
-
-INSERT = text("INSERT INTO bookings (uuid) VALUES (:uuid)")
 
 QUEUE = "queue://orders"
 
@@ -23,41 +23,32 @@ QUEUE = "queue://orders"
 WAITED_FOR = 3
 
 
+#: Has a trigger handle the next message of the queue.
+Deliver = Callable[[Trigger[..., Any]], Outcome]
+
+
 @pytest.fixture
-def admin(postgres_url: str) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute("CREATE TABLE bookings (uuid TEXT NOT NULL)")
+def shop(postgres_url: str) -> Iterator[Shop]:
+    with shop_at(postgres_url) as shop:
+        yield shop
+
+
+@pytest.fixture
+def admin(shop: Shop) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(shop.url, autocommit=True) as connection:
         yield connection
 
 
 @pytest.fixture
-def history(postgres_url: str) -> Iterator[SqlHistory]:
-    store = SqlHistory.from_url(postgres_url)
+def history(shop: Shop) -> Iterator[SqlHistory]:
+    store = SqlHistory.from_url(shop.url)
     yield store
     drive(store.close())
 
 
-@pytest.fixture
-def made(history: SqlHistory) -> Iterator[Callable[..., Trigger[..., Any]]]:
-    """Return what makes a trigger of a service; all are closed at the end."""
-    triggers: list[Trigger[..., Any]] = []
-
-    def make(service: Callable[..., Any]) -> Trigger[..., Any]:
-        triggers.append(trigger("orders", history=history, name="book", transacted=True)(service))
-        return triggers[-1]
-
-    yield make
-    for one in triggers:
-        one.close()
-
-
 def book(message: Message, connection: Connection) -> int:
-    connection.execute(INSERT, {"uuid": message.uuid})
+    insert(message, connection)
     return int(connection.execute(text("SELECT pg_backend_pid()")).scalar_one())
-
-
-def booked(admin: psycopg.Connection) -> list[str]:
-    return sorted(uuid for (uuid,) in admin.execute("SELECT uuid FROM bookings"))
 
 
 def statements_of(history: SqlHistory) -> list[str]:
@@ -73,32 +64,25 @@ def statements_of(history: SqlHistory) -> list[str]:
     return seen
 
 
-def test_a_lone_message_waits_for_three_answers(
-    admin: psycopg.Connection, history: SqlHistory, made: Callable[..., Trigger[..., Any]]
-) -> None:
-    def insert(message: Message, connection: Connection) -> None:
-        connection.execute(INSERT, {"uuid": message.uuid})
-
-    inserting = made(insert)
+def test_a_lone_message_waits_for_three_answers(shop: Shop, history: SqlHistory, made: Make) -> None:
+    inserting = made(insert, history=history)
     inserting.handle(Message(body="", uuid="first"))
     seen = statements_of(history)
 
     assert inserting.handle(Message(body="", uuid="second")).status is Status.NEW
     assert len(seen) == WAITED_FOR, seen
-    assert booked(admin) == ["first", "second"]
+    assert shop.booked() == ["first", "second"]
 
 
 @pytest.fixture
-def queue(postgres_url: str) -> Iterator[Callable[[Trigger[..., Any]], Outcome]]:
+def queue(postgres_url: str) -> Iterator[Deliver]:
     """Return what sends a message to a queue of the same database, and has a trigger handle it."""
     provider = SqlJms.from_url(postgres_url)
     receiver = drive(provider.open_receiver(QUEUE, subscription="book", name="one"))
-    sent = 0
+    numbers = count()
 
     def deliver(one: Trigger[..., Any]) -> Outcome:
-        nonlocal sent
-        drive(provider.send(QUEUE, [Message(body="", uuid=f"u{sent}")]))
-        sent += 1
+        drive(provider.send(QUEUE, [Message(body="", uuid=f"u{next(numbers)}")]))
         (outcome,) = drive(one.pipeline().deliver(receiver, drive(receiver.receive(1))))
         return outcome
 
@@ -107,66 +91,52 @@ def queue(postgres_url: str) -> Iterator[Callable[[Trigger[..., Any]], Outcome]]
     drive(provider.close())
 
 
-def test_a_lone_message_of_sql_jms_waits_for_as_many(
-    admin: psycopg.Connection,
-    history: SqlHistory,
-    made: Callable[..., Trigger[..., Any]],
-    queue: Callable[[Trigger[..., Any]], Outcome],
-) -> None:
-    def insert(message: Message, connection: Connection) -> None:
-        connection.execute(INSERT, {"uuid": message.uuid})
+def waiting(admin: psycopg.Connection) -> int:
+    (number,) = admin.execute("SELECT COUNT(*) FROM dms_queue_entry").fetchone() or (-1,)
+    return int(number)
 
-    inserting = made(insert)
+
+def test_a_lone_message_of_sql_jms_waits_for_as_many(
+    shop: Shop, admin: psycopg.Connection, history: SqlHistory, made: Make, queue: Deliver
+) -> None:
+    inserting = made(insert, history=history)
     queue(inserting)
     seen = statements_of(history)
 
     assert queue(inserting).status is Status.NEW
     assert len(seen) == WAITED_FOR, seen
-    assert admin.execute("SELECT COUNT(*) FROM dms_queue_entry").fetchone() == (0,)
-    assert booked(admin) == ["u0", "u1"]
+    assert (waiting(admin), shop.booked()) == (0, ["u0", "u1"])
 
 
 def test_where_a_message_was_given_to_somebody_else_meanwhile_nothing_is_committed(
-    admin: psycopg.Connection,
-    history: SqlHistory,
-    made: Callable[..., Trigger[..., Any]],
-    queue: Callable[[Trigger[..., Any]], Outcome],
+    shop: Shop, admin: psycopg.Connection, made: Make, queue: Deliver
 ) -> None:
     def lose(message: Message, connection: Connection) -> None:
-        connection.execute(INSERT, {"uuid": message.uuid})
+        insert(message, connection)
         admin.execute("UPDATE dms_queue_entry SET read_state = read_state + 1")
 
     outcome = queue(made(lose))
 
     assert (outcome.executed, outcome.acknowledge, outcome.suspend) == (True, False, False)
-    assert booked(admin) == []
-    assert drive(history.lookup("book", ["u0"])) == [None]
-    assert admin.execute("SELECT COUNT(*) FROM dms_queue_entry").fetchone() == (1,)
+    assert (shop.booked(), shop.entry("u0"), waiting(admin)) == ([], None, 1)
 
 
 def test_where_an_entry_cannot_be_completed_nothing_is_committed(
-    admin: psycopg.Connection,
-    history: SqlHistory,
-    made: Callable[..., Trigger[..., Any]],
-    queue: Callable[[Trigger[..., Any]], Outcome],
+    shop: Shop, admin: psycopg.Connection, made: Make, queue: Deliver
 ) -> None:
     def forget(message: Message, connection: Connection) -> None:
-        connection.execute(INSERT, {"uuid": message.uuid})
+        insert(message, connection)
         connection.execute(text("DELETE FROM doubtless_history"))
 
     outcome = queue(made(forget))
 
     assert (outcome.executed, outcome.parked, outcome.suspend) == (True, True, False)
     assert isinstance(outcome.error, TransactionBrokenError)
-    assert booked(admin) == []
-    (entry,) = drive(history.lookup("book", ["u0"]))
-    assert entry is not None
-    assert entry.outcome is EntryOutcome.FAILED
-    assert admin.execute("SELECT COUNT(*) FROM dms_queue_entry").fetchone() == (0,)
+    assert (shop.booked(), shop.outcome("u0"), waiting(admin)) == ([], EntryOutcome.FAILED, 0)
 
 
 def test_after_a_connection_that_a_service_ended_each_message_has_a_transaction_of_its_own(
-    admin: psycopg.Connection, made: Callable[..., Trigger[..., Any]]
+    shop: Shop, admin: psycopg.Connection, made: Make
 ) -> None:
     runs: list[str | None] = []
 
@@ -181,11 +151,11 @@ def test_after_a_connection_that_a_service_ended_each_message_has_a_transaction_
     assert runs == ["a", "b", "a", "b", "c"]
     assert [one.acknowledge for one in outcomes] == [True, False, True]
     assert not any(one.suspend for one in outcomes)
-    assert booked(admin) == ["a", "c"]
+    assert shop.booked() == ["a", "c"]
 
 
 def test_a_connection_that_died_in_the_pool_is_replaced_and_the_message_runs(
-    admin: psycopg.Connection, made: Callable[..., Trigger[..., Any]]
+    shop: Shop, admin: psycopg.Connection, made: Make
 ) -> None:
     booking = made(book)
     backend = booking.handle(Message(body="", uuid="before")).result
@@ -196,11 +166,11 @@ def test_a_connection_that_died_in_the_pool_is_replaced_and_the_message_runs(
     outcome = booking.handle(Message(body="", uuid="after"))
 
     assert (outcome.status, outcome.acknowledge, outcome.suspend) == (Status.NEW, True, False)
-    assert booked(admin) == ["after", "before"]
+    assert shop.booked() == ["after", "before"]
 
 
 def test_a_connection_that_dies_while_the_service_runs_is_not_replaced(
-    admin: psycopg.Connection, made: Callable[..., Trigger[..., Any]]
+    shop: Shop, admin: psycopg.Connection, made: Make
 ) -> None:
     runs: list[str] = []
 
@@ -213,12 +183,12 @@ def test_a_connection_that_dies_while_the_service_runs_is_not_replaced(
 
     assert runs == ["a"]
     assert not outcome.acknowledge
-    assert booked(admin) == []
+    assert shop.booked() == []
 
 
 @pytest.mark.parametrize("ending", ["COMMIT", "ROLLBACK", "COMMIT; BEGIN"])
 def test_a_service_that_ends_its_transaction_behind_our_back_is_not_completed(
-    admin: psycopg.Connection, history: SqlHistory, made: Callable[..., Trigger[..., Any]], ending: str
+    shop: Shop, made: Make, ending: str
 ) -> None:
     def end(connection: Connection) -> None:
         driver: Any = connection.connection.driver_connection
@@ -227,34 +197,19 @@ def test_a_service_that_ends_its_transaction_behind_our_back_is_not_completed(
     outcome = made(end).handle(Message(body="", uuid="a"))
 
     assert (outcome.status, outcome.parked, outcome.suspend) == (Status.IN_DOUBT, True, False)
-    entry = drive(history.lookup("book", ["a"]))[0]
-    assert entry is not None
-    assert entry.state is State.STARTED
-
-
-def test_what_one_service_of_a_batch_did_is_undone_alone(
-    admin: psycopg.Connection, made: Callable[..., Trigger[..., Any]]
-) -> None:
-    def picky(message: Message, connection: Connection) -> None:
-        connection.execute(INSERT, {"uuid": message.uuid})
-        if message.uuid in {"a", "c"}:
-            raise FatalError(message.uuid)
-
-    outcomes = made(picky).handle_batch([Message(body="", uuid=uuid) for uuid in "abcd"])
-
-    assert [outcome.acknowledge for outcome in outcomes] == [False, True, False, True]
-    assert booked(admin) == ["b", "d"]
+    assert shop.outcome("a") is None
+    assert shop.entry("a") is not None
 
 
 def test_a_services_queries_are_planned_freely_and_the_historys_are_not(
-    admin: psycopg.Connection, history: SqlHistory, made: Callable[..., Trigger[..., Any]]
+    history: SqlHistory, made: Make
 ) -> None:
     seen: list[str] = []
 
     def look(connection: Connection) -> None:
         seen.append(str(connection.execute(text("SHOW enable_seqscan")).scalar_one()))
 
-    looking = made(look)
+    looking = made(look, history=history)
 
     looking.handle_batch([Message(body="", uuid=uuid) for uuid in "ab"])
     looking.handle_batch([Message(body="", uuid=uuid) for uuid in "abc"])
@@ -270,4 +225,3 @@ def test_a_services_queries_are_planned_freely_and_the_historys_are_not(
 
     assert seen == ["on", "on", "on"]
     assert drive(after()) == "off"
-    del admin

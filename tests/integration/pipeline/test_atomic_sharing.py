@@ -1,35 +1,18 @@
 """Prefetched messages of an atomic trigger: one transaction for several, and to each its own fate."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import closing
 
 import pytest
-from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy import Connection, text
 
 from tests.fixtures.waiting import eventually
+from tests.integration.helpers.atomic_shop import Make, Shop, insert, shop_at
 from tests.integration.helpers.consumers import Running, send
 from triggers import Consumer, FatalError, Message, Trigger, trigger
 from triggers.pipeline.sharing import pace
 
-INSERT = text("INSERT INTO effects VALUES (:uuid)")
 UUIDS = [f"u{number}" for number in range(10)]
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """One database for queue, history and effects."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/shop.sqlite3"
-    return str(request.getfixturevalue("postgres_url"))
-
-
-@pytest.fixture
-def engine(url: str) -> Iterator[Engine]:
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.begin() as connection:
-        connection.execute(text("CREATE TABLE effects (uuid TEXT)"))
-    yield engine
-    engine.dispose()
 
 
 @pytest.fixture(autouse=True)
@@ -38,110 +21,91 @@ def no_haste(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace, "LONGEST", float("inf"))
 
 
-def booked(engine: Engine) -> list[str]:
-    with engine.connect() as connection:
-        return sorted(connection.execute(text("SELECT uuid FROM effects")).scalars())
+QUEUE = "queue://orders"
 
 
-def left(engine: Engine) -> int:
-    with engine.connect() as connection:
+def left(shop: Shop) -> int:
+    with shop.engine.connect() as connection:
         return int(connection.execute(text("SELECT COUNT(*) FROM dms_queue_entry")).scalar_one())
 
 
-def run_until(trigger_: Trigger[..., None], url: str, condition: Callable[[], bool]) -> None:
-    with Running(Consumer([trigger_], url)):
+def run_until(book: Trigger[..., None], shop: Shop, condition: Callable[[], bool]) -> None:
+    with Running(Consumer([book], shop.url)):
         eventually(condition)
-    trigger_.close()
 
 
-def test_several_are_committed_together(url: str, engine: Engine) -> None:
+def test_several_are_committed_together(shop: Shop, made: Make) -> None:
     seen: list[int] = []
 
-    @trigger("queue://orders", name="book", history=url, transacted=True)
     def book(message: Message, connection: Connection) -> None:
-        seen.append(len(booked(engine)))
-        connection.execute(INSERT, {"uuid": message.uuid})
+        seen.append(len(shop.booked()))
+        insert(message, connection)
 
-    send(url, "queue://orders", *UUIDS)
-    run_until(book, url, lambda: left(engine) == 0)
+    send(shop.url, QUEUE, *UUIDS)
+    run_until(made(book, QUEUE), shop, lambda: left(shop) == 0)
 
-    assert booked(engine) == UUIDS
+    assert shop.booked() == UUIDS
     assert seen == [0, 1, 1, 3, 3, 3, 3, 7, 7, 7]
 
 
-def test_what_one_did_is_undone_alone(url: str, engine: Engine) -> None:
+def test_what_one_did_is_undone_alone(shop: Shop, made: Make) -> None:
     runs: list[str | None] = []
 
-    @trigger("queue://orders", name="book", history=url, transacted=True)
     def book(message: Message, connection: Connection) -> None:
         runs.append(message.uuid)
-        connection.execute(INSERT, {"uuid": message.uuid})
+        insert(message, connection)
         if message.uuid == "u5":
             raise FatalError("no such customer")
 
-    send(url, "queue://orders", *UUIDS)
-    run_until(book, url, lambda: left(engine) == 0)
+    send(shop.url, QUEUE, *UUIDS)
+    run_until(made(book, QUEUE), shop, lambda: left(shop) == 0)
 
-    assert booked(engine) == [uuid for uuid in UUIDS if uuid != "u5"]
+    assert shop.booked() == [uuid for uuid in UUIDS if uuid != "u5"]
     assert runs == UUIDS
 
 
-def test_copies_are_duplicates_within_and_across_transactions(url: str, engine: Engine) -> None:
-    @trigger("queue://orders", name="book", history=url, transacted=True)
-    def book(message: Message, connection: Connection) -> None:
-        connection.execute(INSERT, {"uuid": message.uuid})
+def test_copies_are_duplicates_within_and_across_transactions(shop: Shop, made: Make) -> None:
+    send(shop.url, QUEUE, *UUIDS, *UUIDS, "u1", "u1")
+    run_until(made(insert, QUEUE), shop, lambda: left(shop) == 0)
 
-    send(url, "queue://orders", *UUIDS, *UUIDS, "u1", "u1")
-    run_until(book, url, lambda: left(engine) == 0)
-
-    assert booked(engine) == UUIDS
+    assert shop.booked() == UUIDS
 
 
 def test_where_the_common_transaction_fails_each_has_one_of_its_own(postgres_url: str) -> None:
-    engine = create_engine(postgres_url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.begin() as connection:
-        connection.execute(text("CREATE TABLE effects (uuid TEXT)"))
-        # Nobody notices before the commit.
-        connection.execute(text("CREATE TABLE stock (item TEXT UNIQUE DEFERRABLE INITIALLY DEFERRED)"))
-        connection.execute(text("INSERT INTO stock VALUES ('u5')"))
-
-    @trigger("queue://orders", name="book", history=postgres_url, transacted=True)
+    @trigger(QUEUE, name="book", history=postgres_url, transacted=True)
     def book(message: Message, connection: Connection) -> None:
         connection.execute(text("INSERT INTO stock VALUES (:uuid)"), {"uuid": message.uuid})
-        connection.execute(INSERT, {"uuid": message.uuid})
+        insert(message, connection)
 
-    try:
-        send(postgres_url, "queue://orders", *UUIDS)
+    with shop_at(postgres_url) as shop, closing(book):
+        with shop.engine.begin() as connection:
+            # Nobody notices before the commit.
+            connection.execute(text("CREATE TABLE stock (item TEXT UNIQUE DEFERRABLE INITIALLY DEFERRED)"))
+            connection.execute(text("INSERT INTO stock VALUES ('u5')"))
+        send(postgres_url, QUEUE, *UUIDS)
         # u5 shares a transaction with u3, u4 and u6.
-        run_until(book, postgres_url, lambda: {"u3", "u4"} <= set(booked(engine)))
-        assert "u5" not in booked(engine)
-        assert left(engine) >= 1
-    finally:
-        engine.dispose()
+        run_until(book, shop, lambda: {"u3", "u4"} <= set(shop.booked()))
+        assert "u5" not in shop.booked()
+        assert left(shop) >= 1
 
 
 @pytest.mark.prove
 def test_transactions_that_wait_for_each_other_lose_nothing_and_repeat_nothing(postgres_url: str) -> None:
-    engine = create_engine(postgres_url.replace("postgresql:", "postgresql+psycopg:"))
     accounts = 3
-    with engine.begin() as connection:
-        connection.execute(text("CREATE TABLE accounts (id INT PRIMARY KEY, balance INT)"))
-        connection.execute(text("INSERT INTO accounts SELECT n, 0 FROM generate_series(0, 2) n"))
+    add = text("UPDATE accounts SET balance = balance + 1 WHERE id = :id")
 
-    @trigger("queue://orders", name="book", history=postgres_url, transacted=True, concurrency=4)
+    @trigger(QUEUE, name="book", history=postgres_url, transacted=True, concurrency=4)
     def book(message: Message, connection: Connection) -> None:
-        assert message.uuid is not None
-        one = int(message.uuid) % accounts
-        for account in sorted({one, (one * 2 + 1) % accounts}):
-            connection.execute(
-                text("UPDATE accounts SET balance = balance + 1 WHERE id = :id"), {"id": account}
-            )
+        one = int(message.uuid or "")
+        for account in sorted({one % accounts, (one * 2 + 1) % accounts}):
+            connection.execute(add, {"id": account})
 
-    try:
-        send(postgres_url, "queue://orders", *[str(number) for number in range(60)])
-        run_until(book, postgres_url, lambda: left(engine) == 0)
-        with engine.connect() as connection:
+    with shop_at(postgres_url) as shop, closing(book):
+        with shop.engine.begin() as connection:
+            connection.execute(text("CREATE TABLE accounts (id INT PRIMARY KEY, balance INT)"))
+            connection.execute(text("INSERT INTO accounts SELECT n, 0 FROM generate_series(0, 2) n"))
+        send(postgres_url, QUEUE, *[str(number) for number in range(60)])
+        run_until(book, shop, lambda: left(shop) == 0)
+        with shop.engine.connect() as connection:
             total = connection.execute(text("SELECT SUM(balance) FROM accounts")).scalar_one()
         assert total == 100
-    finally:
-        engine.dispose()

@@ -99,11 +99,8 @@ def test_what_becomes_of_a_delivery_while_the_history_is_away(
 
         fragile_history.give_back()
         assert (outcome.row, outcome.status) == (case.row, case.status)
-        assert (outcome.executed, outcome.acknowledge, outcome.suspend) == (
-            case.runs,
-            case.acknowledges,
-            case.suspends,
-        )
+        answer = case.runs, case.acknowledges, case.suspends
+        assert (outcome.executed, outcome.acknowledge, outcome.suspend) == answer
         assert len(effects.runs) == case.runs
         if case.row in {13, 14}:
             assert isinstance(outcome.error, HistoryUnavailableError)

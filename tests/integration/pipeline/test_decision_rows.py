@@ -241,11 +241,8 @@ def test_what_becomes_of_a_delivery(case: Case, bench: Bench) -> None:
     outcome = bench.deliver(book, message)
 
     assert (outcome.row, outcome.status, outcome.rejected) == (case.row, case.status, case.rejected)
-    assert (outcome.executed, outcome.acknowledge, outcome.suspend) == (
-        case.runs,
-        case.acknowledges,
-        case.suspends,
-    )
+    answer = case.runs, case.acknowledges, case.suspends
+    assert (outcome.executed, outcome.acknowledge, outcome.suspend) == answer
     assert outcome.reason.endswith(f" (row {case.row})")
     assert len(effects.runs) == case.runs
     assert bench.state() == case.entry

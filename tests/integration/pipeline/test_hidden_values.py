@@ -1,7 +1,5 @@
 """What a database says of the rows of an atomic service goes neither into the log nor beside the message."""
 
-from pathlib import Path
-
 import pytest
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import IntegrityError
@@ -13,17 +11,10 @@ from triggers import FatalError, Message, trigger
 CARD = "4111111111111111"
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "postgres":
-        return str(request.getfixturevalue("postgres_url"))
-    return f"sqlite:///{tmp_path}/shop.sqlite3"
-
-
 def test_a_card_number_is_neither_logged_nor_parked_beside_its_message(
-    url: str, caplog: pytest.LogCaptureFixture
+    sql_database: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    @trigger("cards", name="keep-card", history=url, transacted=True)
+    @trigger("cards", name="keep-card", history=sql_database, transacted=True)
     def keep(message: Message, connection: Connection) -> None:
         connection.execute(text("CREATE TABLE IF NOT EXISTS cards (number TEXT PRIMARY KEY)"))
         try:
@@ -37,7 +28,7 @@ def test_a_card_number_is_neither_logged_nor_parked_beside_its_message(
     outcomes = [keep.handle(message.model_copy(update={"delivery_count": count})) for count in (1, 2)]
 
     keep.close()
-    store = open_history(url)
+    store = open_history(sql_database)
     labels = drive(store.parking.list())
     parked = [drive(store.parking.get(label.id)) for label in labels]
     drive(store.close())

@@ -7,20 +7,19 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from history.bridge import drive
-from history.opening import open_history
+from history.store import HistoryStore
 from history.store.journal import JournalLine, journal_of
+from tests.fixtures.histories import with_store
 from triggers import Message, trigger
 
 
 def lines_at(url: str, uuid: str = "u-1") -> Sequence[JournalLine]:
-    store = open_history(url)
-    try:
+    async def read(store: HistoryStore) -> Sequence[JournalLine]:
         journal = journal_of(store)
         assert journal is not None
-        return drive(journal.read("book", uuid))
-    finally:
-        drive(store.close())
+        return await journal.read("book", uuid)
+
+    return with_store(url, read)
 
 
 def order(**more: Any) -> Message:

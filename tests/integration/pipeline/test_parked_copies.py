@@ -1,7 +1,6 @@
 """What is delivered again and again is parked once, and its copies are counted."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection
@@ -12,11 +11,9 @@ from history.store import HistoryStore
 from triggers import FatalError, trigger
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def history(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/history.db"
-    return str(request.getfixturevalue("postgres_url"))
+@pytest.fixture
+def history(sql_database: str) -> str:
+    return sql_database
 
 
 @pytest.fixture

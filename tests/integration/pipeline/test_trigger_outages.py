@@ -144,11 +144,8 @@ class TestHistoryGoesAway:
 
         fragile_history.give_back()
         assert [(outcome.executed, outcome.acknowledge) for outcome in outcomes] == [(True, True)] * 3
-        assert sorted(str(parked.uuid) for parked in fragile.parked_locally()) == [
-            "order/0",
-            "order/1",
-            "order/2",
-        ]
+        uuids = sorted(str(parked.uuid) for parked in fragile.parked_locally())
+        assert uuids == [f"order/{n}" for n in range(3)]
 
 
 class TestRedis:

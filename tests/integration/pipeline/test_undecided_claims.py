@@ -169,7 +169,6 @@ def is_started(url: str) -> bool:
         drive(store.close())
 
 
-@pytest.mark.parametrize("form", ["blocking", "asyncio"])
 def test_a_server_that_stood_still_makes_nothing_in_doubt(
     private_redis: RedisServer, runs: list[str | None], tmp_path: Path, form: str
 ) -> None:

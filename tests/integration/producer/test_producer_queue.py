@@ -5,8 +5,8 @@ import os
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from triggers import (
     ClientQueue,
     ClientQueueFullError,
     DeliveryFailureEvent,
-    DeliverySubscription,
     Producer,
     Retry,
     on_delivery_failure,
@@ -79,19 +78,21 @@ def drain(one: Sender) -> tuple[int, int, int]:
     return drained.sent, drained.failed, drained.left
 
 
-class Told:
-    """Notes delivery failure events."""
-
-    def __init__(self, alias: str = "*") -> None:
-        self.events: list[DeliveryFailureEvent] = []
-        self.subscription: DeliverySubscription = on_delivery_failure(alias)(self.events.append)
+@contextmanager
+def handling(handler: DeliveryFailureHandler, alias: str = "*") -> Generator[None]:
+    """Have a handler called about events while entered."""
+    subscription = on_delivery_failure(alias)(handler)
+    try:
+        yield
+    finally:
+        subscription.cancel()
 
 
 @pytest.fixture
-def told() -> Any:
-    noted = Told()
-    yield noted.events
-    noted.subscription.cancel()
+def told() -> Iterator[list[DeliveryFailureEvent]]:
+    events: list[DeliveryFailureEvent] = []
+    with handling(events.append):
+        yield events
 
 
 class TestWaiting:
@@ -389,32 +390,27 @@ class TestGivingUp:
         assert drain(one) == (2, 1, 0)
         assert [(event.message.uuid, event.attempts) for event in told] == [("b", 1)]
 
-    def test_what_we_may_not_send_waits_and_holds_only_its_own_destination_up(
-        self, file: Path, told: list[DeliveryFailureEvent]
+    @pytest.mark.parametrize(
+        "error",
+        [
+            NotPermittedError("destination", "is not ours", "ask for it"),
+            ConfigurationError("destination", "there is no such queue", "make it"),
+        ],
+        ids=["not permitted", "not there"],
+    )
+    def test_what_cannot_be_sent_now_waits_and_holds_only_its_own_destination_up(
+        self, file: Path, told: list[DeliveryFailureEvent], error: Exception
     ) -> None:
-        provider, one = poisoned(NotPermittedError("destination", "is not ours", "ask for it"), file)
+        provider, one = poisoned(error, file)
         queue_of(one).put("returns", [compose("returns", "x", uuid="d")])
 
         assert [drain(one) for _ in range(4)] == [(1, 0, 3), (0, 0, 3), (0, 0, 3), (0, 0, 3)]
-        provider.error = REFUSED
-
-        assert drain(one) == (2, 1, 0)
-        assert [event.attempts for event in told] == [1]
-
-    def test_a_destination_that_is_not_there_keeps_its_messages_until_it_is(
-        self, file: Path, told: list[DeliveryFailureEvent]
-    ) -> None:
-        missing = ConfigurationError("destination", "there is no such queue", "make it")
-        provider, one = poisoned(missing, file)
-        queue_of(one).put("returns", [compose("returns", "x", uuid="d")])
-
-        assert [drain(one) for _ in range(2)] == [(1, 0, 3), (0, 0, 3)]
         assert one.drainer is not None
-        assert drive(one.drainer.drain()).refused is missing
+        assert drive(one.drainer.drain()).refused is error
         provider.error = REFUSED
 
         assert drain(one) == (2, 1, 0)
-        assert [event.message.uuid for event in told] == ["b"]
+        assert [(event.message.uuid, event.attempts) for event in told] == [("b", 1)]
 
     def test_a_provider_that_cannot_be_asked_whether_it_takes_us_gives_nothing_up(
         self, file: Path, told: list[DeliveryFailureEvent]
@@ -511,55 +507,43 @@ class TestGivingUp:
         ]
 
     def test_an_event_that_was_not_told_is_told_by_the_next_drainer(self, file: Path) -> None:
+        noted: list[DeliveryFailureEvent] = []
+
         def dies(_event: DeliveryFailureEvent) -> None:
             raise SystemExit
 
-        subscription = on_delivery_failure()(dies)
-        try:
-            _, one = poisoned(REFUSED, file)
-            with pytest.raises(SystemExit):
-                drain(one)
-        finally:
-            subscription.cancel()
-        noted = Told()
-        try:
+        _, one = poisoned(REFUSED, file)
+        with handling(dies), pytest.raises(SystemExit):
+            drain(one)
+        with handling(noted.append):
             drain(sender(MemoryProvider(), file))
             drain(sender(MemoryProvider(), file))
-        finally:
-            noted.subscription.cancel()
 
-        assert [event.message.uuid for event in noted.events] == ["b"]
+        assert [event.message.uuid for event in noted] == ["b"]
 
     def test_a_handler_that_fails_changes_nothing(self, file: Path, told: list[DeliveryFailureEvent]) -> None:
         def fails(_event: DeliveryFailureEvent) -> None:
             raise RuntimeError("handler")
 
-        subscription = on_delivery_failure()(fails)
-        try:
-            _, one = poisoned(REFUSED, file)
+        _, one = poisoned(REFUSED, file)
+        with handling(fails):
             assert drain(one) == (2, 1, 0)
-        finally:
-            subscription.cancel()
 
         assert len(told) == 1
 
     def test_handlers_hear_of_the_aliases_that_match_and_may_be_coroutine_functions(self, file: Path) -> None:
         heard: list[str] = []
-        subscriptions: list[DeliverySubscription] = []
 
-        def hear(pattern: str) -> None:
+        def hearing(pattern: str) -> DeliveryFailureHandler:
             async def handler(event: DeliveryFailureEvent) -> None:
                 heard.append(f"{pattern} {event.alias}")
 
-            subscriptions.append(on_delivery_failure(pattern)(handler))
+            return handler
 
-        for pattern in ("*", "sh*", "shop", "SHOP", "s?op"):
-            hear(pattern)
-        try:
+        with ExitStack() as stack:
+            for pattern in ("*", "sh*", "shop", "SHOP", "s?op"):
+                stack.enter_context(handling(hearing(pattern), pattern))
             drain(poisoned(REFUSED, file)[1])
-        finally:
-            for subscription in subscriptions:
-                subscription.cancel()
 
         assert heard == ["* shop", "sh* shop", "shop shop"]
 
@@ -771,12 +755,8 @@ def test_a_handler_that_queues_its_message_again_does_not_keep_the_drainer_for_e
     def look(event: DeliveryFailureEvent) -> None:
         looked.append(queue_of(one).requeue([event.number]))
 
-    handler: Callable[[DeliveryFailureEvent], None] = look
-    subscription = on_delivery_failure("shop")(handler)
-    try:
+    with handling(look, "shop"):
         assert [drain(one) for _ in range(2)] == [(2, 1, 1), (0, 1, 1)]
-    finally:
-        subscription.cancel()
 
     assert looked == [1, 1]
     assert [message.uuid for message in arrived(provider)] == ["a", "c"]
@@ -802,11 +782,8 @@ def test_a_handler_that_drains_does_not_wait_for_itself(
     file: Path, make: Callable[[Sender], DeliveryFailureHandler], caplog: pytest.LogCaptureFixture
 ) -> None:
     provider, one = poisoned(REFUSED, file)
-    subscription = on_delivery_failure("shop")(make(one))
-    try:
+    with handling(make(one), "shop"):
         assert drain(one) == (2, 1, 1)
-    finally:
-        subscription.cancel()
 
     assert "a handler of delivery failure events failed" not in caplog.text
     assert [message.uuid for message in arrived(provider)] == ["a", "c"]

@@ -16,7 +16,6 @@ __all__ = ["redis_cluster"]
 TRIGGER = "book-order"
 
 
-@pytest.mark.parametrize("form", ["blocking", "asyncio"])
 async def test_a_history_on_a_cluster_is_opened_by_one_of_its_nodes(redis_cluster: int, form: str) -> None:
     store = opened(redis_cluster, form)
     (claim,) = await store.claim(TRIGGER, [form], "worker-1")
@@ -29,7 +28,6 @@ async def test_a_history_on_a_cluster_is_opened_by_one_of_its_nodes(redis_cluste
     await store.close()
 
 
-@pytest.mark.parametrize("form", ["blocking", "asyncio"])
 async def test_a_cluster_that_is_away_is_said_when_it_is_used(form: str) -> None:
     store = opened(free_port(), form)
 
@@ -40,7 +38,6 @@ async def test_a_cluster_that_is_away_is_said_when_it_is_used(form: str) -> None
     await store.close()
 
 
-@pytest.mark.parametrize("form", ["blocking", "asyncio"])
 async def test_a_cluster_that_is_away_has_its_address_all_the_same(form: str) -> None:
     """A consumer asks for it before anything else, to tell one history from another."""
     port = free_port()

@@ -70,7 +70,6 @@ def _is_sent(url: str, uuids: list[str]) -> bool:
     return False
 
 
-@pytest.mark.parametrize("form", ["blocking", "asyncio"])
 async def test_calls_are_answered_again_when_a_master_is_there_again(
     redis_sentinel: Watched, form: str
 ) -> None:

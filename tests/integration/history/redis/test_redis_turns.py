@@ -1,6 +1,5 @@
 """The script that settles a run and claims the next message, which may be a copy, or cannot be claimed."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -16,13 +15,6 @@ from tests.fixtures.servers.redis import connected
 TRIGGER = "book-order"
 HISTORY = f"doubtless:{{{TRIGGER}}}:history"
 LEASE = timedelta(seconds=30)
-
-
-@pytest.fixture
-def history(redis_url: str) -> Iterator[RedisHistory]:
-    history = RedisHistory.from_url(redis_url)
-    yield history
-    drive(history.close())
 
 
 def started(history: RedisHistory, uuid: str) -> Fence:
@@ -47,56 +39,35 @@ def in_flight(redis_url: str) -> set[bytes]:
         return set(client.hkeys(HISTORY)) - {b"meta"}
 
 
-def test_a_turn_leaves_only_the_next_message_in_flight(history: RedisHistory, redis_url: str) -> None:
-    fence = started(history, "order-1")
-
-    turned = drive(history.turn(TRIGGER, ended("order-1", fence), following("order-2"), None))
-
-    assert turned.settled
-    assert turned.claim is not None
-    assert turned.claim.found is None
-    assert in_flight(redis_url) == {digest("order-2")}
-
-
-def test_a_copy_of_a_message_that_has_just_ended_is_a_duplicate(
-    history: RedisHistory, redis_url: str
+@pytest.mark.parametrize(
+    ("late", "outcome", "next_uuid", "met", "running"),
+    [
+        (0, EntryOutcome.OK, "order-2", None, ["order-2"]),
+        (0, EntryOutcome.OK, "order-1", State.COMPLETED, []),
+        (0, None, "order-1", None, ["order-1"]),
+        (1, EntryOutcome.OK, "order-2", None, ["order-1", "order-2"]),
+    ],
+    ids=["another message", "a copy of what ended", "a copy of what was released", "after a stale fence"],
+)
+def test_a_turn_settles_what_is_its_own_and_claims_the_next(
+    history: RedisHistory,
+    redis_url: str,
+    late: int,
+    outcome: EntryOutcome | None,
+    next_uuid: str,
+    met: State | None,
+    running: list[str],
 ) -> None:
     fence = started(history, "order-1")
 
-    turned = drive(history.turn(TRIGGER, ended("order-1", fence), following("order-1"), None))
+    end = ended("order-1", Fence(fence - late), outcome)
+    turned = drive(history.turn(TRIGGER, end, following(next_uuid), None))
 
-    assert turned.settled
+    assert turned.settled is (late == 0)
     assert turned.claim is not None
-    assert turned.claim.found is not None
-    assert turned.claim.found.state is State.COMPLETED
-    assert in_flight(redis_url) == set()
-
-
-def test_a_copy_of_a_message_that_has_just_been_released_is_new(
-    history: RedisHistory, redis_url: str
-) -> None:
-    fence = started(history, "order-1")
-
-    turned = drive(history.turn(TRIGGER, ended("order-1", fence, None), following("order-1"), None))
-
-    assert turned.settled
-    assert turned.claim is not None
-    assert turned.claim.found is None
-    assert turned.claim.fence > fence
-    assert in_flight(redis_url) == {digest("order-1")}
-
-
-def test_a_run_with_a_stale_fence_keeps_its_entry_and_the_next_is_claimed(
-    history: RedisHistory, redis_url: str
-) -> None:
-    fence = started(history, "order-1")
-
-    turned = drive(history.turn(TRIGGER, ended("order-1", Fence(fence - 1)), following("order-2"), None))
-
-    assert not turned.settled
-    assert turned.claim is not None
-    assert turned.claim.found is None
-    assert in_flight(redis_url) == {digest("order-1"), digest("order-2")}
+    assert (turned.claim.found and turned.claim.found.state) == met
+    assert met is not None or turned.claim.fence > fence
+    assert in_flight(redis_url) == {digest(uuid) for uuid in running}
 
 
 def test_a_run_stays_completed_although_the_next_message_cannot_be_claimed(

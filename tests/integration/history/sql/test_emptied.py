@@ -2,9 +2,8 @@
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import timedelta
-from pathlib import Path
-from typing import cast
 
 import pytest
 from sqlalchemy import Engine, create_engine, inspect, text
@@ -13,43 +12,37 @@ from history import ConfigurationError
 from history.bridge import drive
 from history.sql import SqlHistory
 from history.store import BatchOwner, Owner
+from tests.integration.history.sql.sql_worker import opened as open_history
 
-EMPTY = {"truncated": "TRUNCATE doubtless_history", "deleted": "DELETE FROM doubtless_history"}
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/history.sqlite3"
-    return cast("str", request.getfixturevalue("postgres_url"))
+#: What empties a history: its table of entries, in two ways, or all tables.
+EMPTY = {
+    "truncated": "TRUNCATE doubtless_history",
+    "deleted": "DELETE FROM doubtless_history",
+    "all tables": "DELETE FROM {}",
+}
 
 
 @pytest.fixture
-def opened(url: str) -> Iterator[Callable[[], SqlHistory]]:
+def opened(sql_database: str) -> Iterator[Callable[[], SqlHistory]]:
     """Return what opens the history once more, as another process does."""
-    histories: list[SqlHistory] = []
-
-    def open_it() -> SqlHistory:
-        histories.append(SqlHistory.from_url(url))
-        return histories[-1]
-
-    yield open_it
-    for history in histories:
-        drive(history.close())
+    with ExitStack() as histories:
+        yield lambda: histories.enter_context(open_history(sql_database))
 
 
 @pytest.fixture
-def engine(url: str) -> Iterator[Engine]:
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+def engine(sql_database: str) -> Iterator[Engine]:
+    engine = create_engine(sql_database.replace("postgresql:", "postgresql+psycopg:"))
     yield engine
     engine.dispose()
 
 
 def run(engine: Engine, statement: str) -> None:
+    """Run a statement, for each table if it names none."""
     if engine.dialect.name == "sqlite" and statement.startswith("TRUNCATE"):
         pytest.skip("SQLite has no TRUNCATE")
     with engine.begin() as connection:
-        connection.execute(text(statement))
+        for statement_of_table in {statement.format(name) for name in inspect(engine).get_table_names()}:
+            connection.execute(text(statement_of_table))
 
 
 def alarms(caplog: pytest.LogCaptureFixture) -> list[tuple[str | None, bool]]:
@@ -65,30 +58,8 @@ def test_the_first_claim_after_it_says_so_once(
 ) -> None:
     history, other = opened(), opened()
     drive(history.claim("orders", ["u1"], "worker"))
-    run(engine, EMPTY[how])
-
-    (again,) = drive(history.claim("orders", ["u1"], owner))
-    drive(history.claim("orders", ["u2"], owner))
-    drive(other.claim("orders", ["u3"], "another"))
-
-    assert again.found is None
-    assert alarms(caplog) == [("orders", True)]
-
-
-def empty_all(engine: Engine) -> None:
-    with engine.begin() as connection:
-        for table in inspect(engine).get_table_names():
-            connection.execute(text(f"DELETE FROM {table}"))  # noqa: S608
-
-
-@pytest.mark.parametrize("owner", ["worker", BatchOwner("query/7")], ids=["worker", "batch"])
-def test_the_first_claim_after_all_tables_were_emptied_says_so_once(
-    opened: Callable[[], SqlHistory], engine: Engine, owner: Owner, caplog: pytest.LogCaptureFixture
-) -> None:
-    history, other = opened(), opened()
-    drive(history.claim("orders", ["u1"], "worker"))
     drive(other.claim("orders", ["u2"], "worker"))
-    empty_all(engine)
+    run(engine, EMPTY[how])
 
     (again,) = drive(history.claim("orders", ["u1"], owner))
     drive(history.claim("orders", ["u3"], owner))
@@ -108,7 +79,7 @@ def test_a_transacted_claim_after_all_tables_were_emptied_says_so(
             await transaction.history.claim("orders", [uuid], "worker")
 
     drive(claim("u1"))
-    empty_all(engine)
+    run(engine, EMPTY["all tables"])
     drive(claim("u1"))
 
     assert alarms(caplog) == [("orders", True)]
@@ -118,7 +89,7 @@ def test_a_process_that_starts_after_all_tables_were_emptied_says_so_and_refuses
     opened: Callable[[], SqlHistory], engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
     drive(opened().claim("orders", ["u1"], "worker"))
-    empty_all(engine)
+    run(engine, EMPTY["all tables"])
 
     with pytest.raises(ConfigurationError):
         drive(opened().claim("orders", ["u1"], "worker"))

@@ -33,22 +33,11 @@ def locker(tmp_path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def test_only_the_first_write_waits_for_the_lock(url: str, locker: sqlite3.Connection) -> None:
+async def test_only_the_first_write_waits_for_the_lock(
+    form: str, url: str, locker: sqlite3.Connection
+) -> None:
     history = SqlHistory.from_url(url)
-    drive(history.claim("orders", ["u0"], "worker"))
-    locker.execute("BEGIN EXCLUSIVE")
-    began = monotonic()
-
-    for number in range(CALLS):
-        with pytest.raises(HistoryUnavailableError, match=LOCKED):
-            drive(history.claim("orders", [f"u{number}"], "worker"))
-
-    assert 0.9 < monotonic() - began < ALLOWED
-    drive(history.close())
-
-
-async def test_only_the_first_asyncio_write_waits_for_the_lock(url: str, locker: sqlite3.Connection) -> None:
-    history = SqlHistory.from_url(url).for_asyncio()
+    history = history if form == "blocking" else history.for_asyncio()
     await history.claim("orders", ["u0"], "worker")
     locker.execute("BEGIN EXCLUSIVE")
     began = monotonic()

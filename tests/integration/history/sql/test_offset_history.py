@@ -1,8 +1,6 @@
 """Offsets as a history: what two consumers of one partition see of each other, message by message."""
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import cast
 
 import pytest
 from sqlalchemy import Engine, create_engine, text
@@ -18,13 +16,11 @@ from history.sql.offsets.seen import Place
 PLACE = Place("orders:book", "orders", 0)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    url = f"sqlite:///{tmp_path}/shop.sqlite3"
-    if request.param == "postgres":
-        url = cast("str", request.getfixturevalue("postgres_url"))
+@pytest.fixture
+def engine(sql_database: str) -> Iterator[Engine]:
     # Each statement by itself, so that two consumers take turns on SQLite, too.
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT")
+    url = sql_database.replace("postgresql:", "postgresql+psycopg:")
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")
     yield engine
     engine.dispose()
 
@@ -147,9 +143,6 @@ def test_partitions_of_one_transaction_have_a_row_each(engine: Engine, history: 
 
 
 def entries(engine: Engine) -> int:
+    count = text("SELECT COUNT(*) FROM doubtless_history WHERE trigger_name > ''")
     with engine.connect() as connection:
-        return int(
-            connection.execute(
-                text("SELECT COUNT(*) FROM doubtless_history WHERE trigger_name > ''")
-            ).scalar_one()
-        )
+        return int(connection.execute(count).scalar_one())

@@ -14,16 +14,11 @@ import pytest
 
 from history import HistoryStore, Message, Parked, ParkedKind, SqlHistory, State, Verb
 from history.bridge import drive
-from history.store import BatchOwner, Counts, Decided, DecisionKind, OperatorDecision, Report, TriggerState
+from history.store import BatchOwner, Counts, Decided, DecisionKind, OperatorDecision, Report
 
 TRIGGER = "book"
 
-TABLES = [
-    "doubtless_history",
-    "doubtless_batches",
-    "doubtless_records",
-    "doubtless_log",
-]
+TABLES = [f"doubtless_{name}" for name in ("history", "batches", "records", "log")]
 
 SPOILT: list[object] = ["xx", b"\xff\xfe", 1e30]
 
@@ -74,18 +69,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     drive(store.parking.park([parked(number) for number in range(3)]))
     decision = OperatorDecision(kind=DecisionKind.DISCARD, by="me", reason="a test")
     drive(store.parking.decide(TRIGGER, decision, [Decided("id-0", "u-0")]))
-    report = Report(
-        consumer="c",
-        trigger=TRIGGER,
-        state=TriggerState.RUNNING,
-        reason=None,
-        by_command=False,
-        elapsed=0,
-        obeyed=0,
-        busy=0,
-        counts=Counts(new=1),
-        leaving=False,
-    )
+    report = Report(consumer="c", trigger=TRIGGER, counts=Counts(new=1))
     drive(control_of(store).beat("token", [report]))
     drive(control_of(store).order(Verb.SUSPEND, [TRIGGER]))
     drive(control_of(store).clear())
@@ -119,11 +103,11 @@ def test_a_spoilt_cell_keeps_no_question_from_its_answer(whole: Path, tmp_path: 
             drive(store.close())
 
 
-def spoil(file: Path, table: str, column: str, value: object) -> bool:
+def spoil(file: Path, table: str, column: str, value: object, where: str = "") -> bool:
     """Write over a cell of each row; False where the table refuses it."""
     connection = sqlite3.connect(file)
     try:
-        connection.execute(f"UPDATE {table} SET {column} = ?", (value,))  # noqa: S608
+        connection.execute(f"UPDATE {table} SET {column} = ? {where}", (value,))  # noqa: S608
         connection.commit()
     except (sqlite3.IntegrityError, OverflowError):
         return False
@@ -138,10 +122,7 @@ def test_an_entry_with_one_is_in_doubt_and_its_neighbours_are_what_they_were(
 ) -> None:
     file = tmp_path / "spoilt.db"
     shutil.copy(whole, file)
-    connection = sqlite3.connect(file)
-    connection.execute(f"UPDATE doubtless_history SET {column} = 'xx' WHERE state = 'completed'")  # noqa: S608
-    connection.commit()
-    connection.close()
+    assert spoil(file, "doubtless_history", column, "xx", "WHERE state = 'completed'")
     store = SqlHistory.from_url(f"sqlite:///{file}")
 
     spoilt, held = drive(store.claim(TRIGGER, ["done", "held"], "worker-2"))
