@@ -17,7 +17,7 @@ from history.entry import Settlement
 
 PACKAGES = (
     *("doubtless", "history", "history.memory", "history.redis", "history.sql", "history.store", "resolvers"),
-    *("triggers.configuration", "triggers.patchbay", "triggers.providers", "triggers.selectors"),
+    *("triggers", "triggers.configuration", "triggers.patchbay", "triggers.providers", "triggers.selectors"),
     *(f"triggers.providers.{name}" for name in ("amqp", "contract", "jms", "kafka", "nats", "rabbitmq")),
     *(f"triggers.providers.{name}" for name in ("redis_streams", "sqljms", "sqlremote", "sqs")),
 )
@@ -48,9 +48,10 @@ def test_the_types_of_a_protocol_are_found_in_what_it_takes_and_returns() -> Non
     assert Settlement in set(_types_of(history.store.HistoryStore.settle))
 
 
-def test_what_is_no_public_name_is_no_attribute() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
-        _ = import_module("history.store").Nothing
+@pytest.mark.parametrize("package", ["doubtless", "history.store", "triggers"])
+def test_what_is_no_public_name_is_no_attribute(package: str) -> None:
+    with pytest.raises(AttributeError, match=f"'{package}' has no attribute 'Nothing'"):
+        _ = import_module(package).Nothing
 
 
 FACE = """

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 import typer
 
-import triggers
 from tests import ROOT
 from tests.acceptance.test_plain_import import DRIVERS
 from triggers.cli import app
@@ -78,13 +77,6 @@ def test_the_protocol_of_providers_loads_no_driver() -> None:
 
     assert "triggers.providers.provider" in modules
     assert modules & {"jpype", "pika", "proton", "psycopg", "redis", "sqlalchemy"} == set()
-
-
-def test_every_public_name_is_found_and_no_other() -> None:
-    for name in triggers.__all__:
-        assert getattr(triggers, name) is not None
-    with pytest.raises(AttributeError, match="module 'triggers' has no attribute 'Konsumer'"):
-        _ = triggers.Konsumer  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
 
 
 @pytest.mark.parametrize("word", ["--help", "--version"])

@@ -104,19 +104,6 @@ def test_why_says_which_journal_it_could_not_read(doubtless: InProcess, service:
     assert "history: " in why.out
 
 
-def test_a_run_obeys_the_environment_before_the_file(doubtless: InProcess, service: Path) -> None:
-    variables = {
-        "DOUBTLESS_PROVIDER": "sqlite:///variable.db",
-        "DOUBTLESS_TRIGGERS__BOOK_ORDER__RETRY__MAX_ATTEMPTS": "1",
-    }
-
-    doubtless("send", "orders", "-", stdin=LINE, **variables)
-    assert doubtless("run", "service", "--until-idle", "0.1", **variables).code == 0
-    assert (service / "runs.txt").read_text() == "order-1\n" * 2
-    assert (service / "variable.db").exists()
-    assert not (service / "messages.db").exists()
-
-
 @pytest.mark.parametrize("where", ["before", "after", "variable"])
 def test_another_file_is_named_before_or_after_the_command_or_by_a_variable(
     doubtless: InProcess, service: Path, where: str

@@ -2,11 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from history.sql.database import check
+from tests.acceptance.command_line import Answer
 from tests.acceptance.in_process import InProcess
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.servers.sqs_server import ACCOUNT, SqsServer
@@ -23,18 +23,27 @@ def book(body: dict) -> None:
 """
 
 
-MEMORY = ("--history", "memory://", "--json")
+MEMORY = ("--history", "memory://")
+
+
+class Clinic:
+    """``doubtless doctor clinic --json``, in a folder with a module ``clinic`` of one trigger."""
+
+    def __init__(self, doubtless: InProcess) -> None:
+        self.doubtless, self.folder = doubtless, doubtless.folder
+        self.write()
+
+    def __call__(self, *words: str, **settings: str) -> Answer:
+        return self.doubtless("doctor", "clinic", *words, "--json", **settings)
+
+    def write(self, settings: str = "") -> None:
+        """Write the module, whose trigger has these settings."""
+        (self.folder / "clinic.py").write_text(SHOP.format(settings=settings and f", {settings}"))
 
 
 @pytest.fixture
-def shop(doubtless: InProcess) -> Any:
-    """Return what writes a module with one trigger of these settings."""
-
-    def write(settings: str = "") -> None:
-        (doubtless.folder / "clinic.py").write_text(SHOP.format(settings=settings and f", {settings}"))
-
-    write()
-    return write
+def clinic(doubtless: InProcess) -> Clinic:
+    return Clinic(doubtless)
 
 
 def levels(rows: list[dict[str, str]]) -> dict[str, set[str]]:
@@ -45,32 +54,28 @@ def levels(rows: list[dict[str, str]]) -> dict[str, set[str]]:
     return found
 
 
-def test_a_sound_set_up_has_no_findings_and_nothing_stays_behind(
-    doubtless: InProcess, shop: Any, redis_url: str
-) -> None:
-    answer = doubtless("doctor", "clinic", "--provider", redis_url, "--history", redis_url, "--json")
+def test_a_sound_set_up_has_no_findings_and_nothing_stays_behind(clinic: Clinic, redis_url: str) -> None:
+    answer = clinic("--provider", redis_url, "--history", redis_url)
 
     assert answer.code == 0
     found = levels(answer.json)
     assert found["provider"] == found["trigger book"] == found["local parking file"] == {"ok"}
     assert not [row for row in answer.json if "claims" in row["finding"] and row["level"] == "PROBLEM"]
-    stats = doubtless("history", "stats", "--history", redis_url, "--json")
+    stats = clinic.doubtless("history", "stats", "--history", redis_url, "--json")
     assert [(row["started"], row["completed"]) for row in stats.json if row["trigger"] == "book"] == [(0, 0)]
 
 
-def test_without_a_server_it_makes_no_file(doubtless: InProcess, shop: Any) -> None:
-    answer = doubtless("doctor", "clinic")
+def test_without_a_server_it_makes_no_file(clinic: Clinic) -> None:
+    answer = clinic.doubtless("doctor", "clinic")
 
     assert answer.code == 0
     assert "messages will be in doubtless.sqlite3" in answer.out
-    assert not (doubtless.folder / "doubtless.sqlite3").exists()
+    assert not (clinic.folder / "doubtless.sqlite3").exists()
 
 
-def test_a_server_that_is_away_hides_no_other_finding(
-    doubtless: InProcess, shop: Any, redis_url: str
-) -> None:
+def test_a_server_that_is_away_hides_no_other_finding(clinic: Clinic, redis_url: str) -> None:
     away = f"redis://127.0.0.1:{free_port()}/0"
-    answer = doubtless("doctor", "clinic", "--provider", redis_url, "--history", away, "--json")
+    answer = clinic("--provider", redis_url, "--history", away)
 
     assert answer.code == 1
     found = levels(answer.json)
@@ -80,15 +85,11 @@ def test_a_server_that_is_away_hides_no_other_finding(
     assert "start the server" in row["remedy"]
 
 
-def test_a_redis_that_evicts_is_a_problem(
-    doubtless: InProcess, shop: Any, private_redis: RedisServer
-) -> None:
+def test_a_redis_that_evicts_is_a_problem(clinic: Clinic, private_redis: RedisServer) -> None:
     with connected(private_redis.url) as client:
         client.config_set("maxmemory-policy", "allkeys-lru")
 
-    answer = doubtless(
-        "doctor", "clinic", "--provider", private_redis.url, "--history", private_redis.url, "--json"
-    )
+    answer = clinic("--provider", private_redis.url, "--history", private_redis.url)
 
     assert answer.code == 1
     (row,) = [row for row in answer.json if row["level"] == "PROBLEM"]
@@ -97,42 +98,36 @@ def test_a_redis_that_evicts_is_a_problem(
     assert "noeviction" in row["remedy"]
 
 
-def test_what_most_have_so_is_told_and_is_no_warning(
-    doubtless: InProcess, shop: Any, private_redis: RedisServer
-) -> None:
+def test_what_most_have_so_is_told_and_is_no_warning(clinic: Clinic, private_redis: RedisServer) -> None:
     with connected(private_redis.url) as client:
         client.config_set("appendonly", "yes")
         client.config_set("appendfsync", "everysec")
 
-    answer = doubtless("doctor", "clinic", "--history", private_redis.url, "--json")
+    answer = clinic("--history", private_redis.url)
 
     assert answer.code == 0
     (row,) = [row for row in answer.json if "appendfsync everysec" in row["finding"]]
     assert (row["of"], row["level"]) == ("history of book", "ok")
 
 
-def test_a_role_that_may_not_write_is_a_problem(
-    doubtless: InProcess, shop: Any, private_redis: RedisServer
-) -> None:
+def test_a_role_that_may_not_write_is_a_problem(clinic: Clinic, private_redis: RedisServer) -> None:
     with connected(private_redis.url) as client:
         client.acl_setuser(
             "reader", enabled=True, passwords=["+secret"], categories=["+@all", "-@write"], keys=["*"]
         )
     url = private_redis.url.replace("redis://", "redis://reader:secret@")
 
-    answer = doubtless("doctor", "clinic", "--provider", private_redis.url, "--history", url, "--json")
+    answer = clinic("--provider", private_redis.url, "--history", url)
 
     assert answer.code == 1
     assert "PROBLEM" in levels(answer.json)["history of book"]
     assert "secret" not in answer.out + answer.err
 
 
-def test_settings_of_triggers_that_promise_less_are_named(
-    doubtless: InProcess, shop: Any, redis_url: str
-) -> None:
-    shop("in_doubt='execute', redelivery_horizon=timedelta(days=30)")
+def test_settings_of_triggers_that_promise_less_are_named(clinic: Clinic, redis_url: str) -> None:
+    clinic.write("in_doubt='execute', redelivery_horizon=timedelta(days=30)")
 
-    answer = doubtless("doctor", "clinic", "--provider", redis_url, "--history", redis_url, "--json")
+    answer = clinic("--provider", redis_url, "--history", redis_url)
 
     assert answer.code == 0
     told = [row["finding"] for row in answer.json if row["level"] == "WARNING".lower()]
@@ -141,12 +136,12 @@ def test_settings_of_triggers_that_promise_less_are_named(
 
 
 def test_a_history_that_is_slow_or_lives_in_another_time_is_told(
-    doubtless: InProcess, shop: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch
+    clinic: Clinic, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stores, "SLOW", 0)
     monkeypatch.setattr(stores, "CLOCKS_APART", -stores.CLOCKS_APART)
 
-    answer = doubtless("doctor", "clinic", "--provider", redis_url, "--history", redis_url, "--json")
+    answer = clinic("--provider", redis_url, "--history", redis_url)
 
     told = [row["finding"] for row in answer.json if row["of"] == "history of book"]
     assert any("its clock and this machine's are 0 s apart" in one for one in told)
@@ -154,39 +149,39 @@ def test_a_history_that_is_slow_or_lives_in_another_time_is_told(
 
 
 def test_warnings_of_a_database_are_told(
-    doubtless: InProcess, shop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    clinic: Clinic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(check, "FULL", 9)
 
-    answer = doubtless("doctor", "clinic", "--history", f"sqlite:///{tmp_path}/h.sqlite3", "--json")
+    answer = clinic("--history", f"sqlite:///{tmp_path}/h.sqlite3")
 
     assert any("does not sync" in row["finding"] for row in answer.json if row["level"] == "warning")
 
 
-def test_a_place_for_parking_that_cannot_be_written_is_a_problem(doubtless: InProcess, shop: Any) -> None:
-    (doubtless.folder / "state").write_text("no folder")
+def test_a_place_for_parking_that_cannot_be_written_is_a_problem(clinic: Clinic) -> None:
+    (clinic.folder / "state").write_text("no folder")
 
-    answer = doubtless("doctor", "clinic", "--json", XDG_STATE_HOME=str(doubtless.folder / "state"))
+    answer = clinic(XDG_STATE_HOME=str(clinic.folder / "state"))
 
     assert (levels(answer.json)["local parking file"], answer.code) == ({"PROBLEM"}, 1)
 
 
-def test_sinks_that_cannot_be_are_told(doubtless: InProcess, shop: Any) -> None:
-    answer = doubtless("doctor", "clinic", "--sink", "log:", "--sink", "ftp://x", "--json")
+def test_sinks_that_cannot_be_are_told(clinic: Clinic) -> None:
+    answer = clinic("--sink", "log:", "--sink", "ftp://x")
 
     assert answer.code == 1
     assert levels(answer.json) | {"sink 1": {"ok"}, "sink 2": {"PROBLEM"}} == levels(answer.json)
 
 
-def test_a_sink_that_needs_the_provider_is_given_it(doubtless: InProcess, shop: Any, redis_url: str) -> None:
+def test_a_sink_that_needs_the_provider_is_given_it(clinic: Clinic, redis_url: str) -> None:
     words = ("--provider", redis_url, "--history", redis_url, "--sink", "dead-letter:")
 
-    assert levels(doubtless("doctor", "clinic", *words, "--json").json)["sink 1"] == {"ok"}
+    assert levels(clinic(*words).json)["sink 1"] == {"ok"}
 
 
 @pytest.mark.prove
 def test_a_provider_that_gives_messages_up_before_the_trigger_does_is_a_problem(
-    doubtless: InProcess, shop: Any, monkeypatch: pytest.MonkeyPatch
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with SqsServer(monkeypatch) as server:
         address = server.client().create_queue(QueueName="orders")["QueueUrl"]
@@ -195,10 +190,10 @@ def test_a_provider_that_gives_messages_up_before_the_trigger_does_is_a_problem(
             QueueUrl=address, Attributes={"RedrivePolicy": json.dumps(policy)}
         )
 
-        early = doubtless("doctor", "clinic", "--provider", server.url, *MEMORY, **ACCOUNT)
-        shop("max_delivery_count=4")
-        late = doubtless("doctor", "clinic", "--provider", server.url, *MEMORY, **ACCOUNT)
-        nobody = doubtless("doctor", "clinic", "--provider", server.url, *MEMORY)
+        early = clinic("--provider", server.url, *MEMORY, **ACCOUNT)
+        clinic.write("max_delivery_count=4")
+        late = clinic("--provider", server.url, *MEMORY, **ACCOUNT)
+        nobody = clinic("--provider", server.url, *MEMORY)
 
     assert early.code == 1
     [problem] = [row for row in early.json if row["level"] == "PROBLEM"]
@@ -211,16 +206,14 @@ def test_a_provider_that_gives_messages_up_before_the_trigger_does_is_a_problem(
     assert "AWS_ACCESS_KEY_ID" in problem["remedy"]
 
 
-def test_what_the_account_may_not_do_is_named_with_the_remedy(
-    doubtless: InProcess, shop: Any, redis_url: str
-) -> None:
-    shop("journal=True, keep_result=True")
+def test_what_the_account_may_not_do_is_named_with_the_remedy(clinic: Clinic, redis_url: str) -> None:
+    clinic.write("journal=True, keep_result=True")
     with connected(redis_url) as client:
         rules = "reset on >secret ~* &* +@all -zadd -xinfo -getrange"
         client.execute_command("ACL", "SETUSER", "clerk", *rules.split())
     url = redis_url.replace("redis://", "redis://clerk:secret@")
 
-    answer = doubtless("doctor", "clinic", "--provider", url, "--history", url, "--sink", url, "--json")
+    answer = clinic("--provider", url, "--history", url, "--sink", url)
 
     assert answer.code == 1
     problems = {
@@ -244,10 +237,10 @@ def test_what_the_account_may_not_do_is_named_with_the_remedy(
 
 
 def test_places_for_parking_and_journals_are_looked_at_and_a_server_that_is_away_is_named_once(
-    doubtless: InProcess, shop: Any, redis_url: str
+    clinic: Clinic, redis_url: str
 ) -> None:
     away = f"redis://127.0.0.1:{free_port()}/0"
-    (doubtless.folder / "clinic.py").write_text(
+    (clinic.folder / "clinic.py").write_text(
         "from triggers import trigger\n"
         f"one = trigger('orders', name='one', parking={away!r}, journal={away!r})(print)\n"
         "two = trigger('orders', name='two', parking='sqlite:////nowhere/at/all.sqlite3')(print)\n"
@@ -256,7 +249,7 @@ def test_places_for_parking_and_journals_are_looked_at_and_a_server_that_is_away
         "four = trigger('orders', name='four', parking='memory://', journal='ftp://x')(print)\n"
     )
 
-    answer = doubtless("doctor", "clinic", "--history", redis_url, "--json")
+    answer = clinic("--history", redis_url)
 
     rows = {row["of"]: row for row in answer.json if row["of"].startswith(("parking", "journal"))}
     assert answer.code == 1
@@ -267,16 +260,14 @@ def test_places_for_parking_and_journals_are_looked_at_and_a_server_that_is_away
     assert rows["journal of three"]["finding"] == "its account may keep the journal"
     assert rows["parking of four"]["level"] == "warning"
     assert "unknown URL scheme 'ftp'" in rows["journal of four"]["finding"]
-    assert not (doubtless.folder / "parked.sqlite3").exists()
+    assert not (clinic.folder / "parked.sqlite3").exists()
 
 
-def test_a_server_that_all_share_is_waited_for_once(doubtless: InProcess, shop: Any) -> None:
+def test_a_server_that_all_share_is_waited_for_once(clinic: Clinic) -> None:
     away = f"127.0.0.1:{free_port()}"
     words = ("--provider", f"redis://{away}/1", "--history", f"redis://clerk:secret@{away}/0")
 
-    answer = doubtless(
-        "doctor", "clinic", *words, "--sink", f"redis://{away}/0", "--sink", "dead-letter:", "--json"
-    )
+    answer = clinic(*words, "--sink", f"redis://{away}/0", "--sink", "dead-letter:")
 
     problems = {row["of"]: row["finding"] for row in answer.json if row["level"] == "PROBLEM"}
     assert "unavailable" in problems.pop("provider")
@@ -286,25 +277,23 @@ def test_a_server_that_all_share_is_waited_for_once(doubtless: InProcess, shop: 
     )
 
 
-def test_guards_receive_from_no_provider(doubtless: InProcess, shop: Any, redis_url: str) -> None:
-    (doubtless.folder / "clinic.py").write_text(
+def test_guards_receive_from_no_provider(clinic: Clinic, redis_url: str) -> None:
+    (clinic.folder / "clinic.py").write_text(
         f"from triggers.guards import protect\ncharge = protect('charge', history={redis_url!r})\n"
     )
 
-    answer = doubtless("doctor", "clinic", "--provider", redis_url, "--json")
+    answer = clinic("--provider", redis_url)
 
     assert answer.code == 0
     assert not [row for row in answer.json if "receive from" in row["finding"]]
     assert any("park messages" in row["finding"] for row in answer.json if row["of"] == "history of charge")
 
 
-def test_more_connections_than_postgresql_takes_are_a_warning(
-    doubtless: InProcess, shop: Any, postgres_url: str
-) -> None:
-    shop("concurrency=20")
-    words = ("doctor", "clinic", "--provider", postgres_url, "--history", postgres_url, "--json")
+def test_more_connections_than_postgresql_takes_are_a_warning(clinic: Clinic, postgres_url: str) -> None:
+    clinic.write("concurrency=20")
+    words = ("--provider", postgres_url, "--history", postgres_url)
 
-    few, many = doubtless(*words), doubtless(*words, "--processes", "30")
+    few, many = clinic(*words), clinic(*words, "--processes", "30")
 
     (of_few,), (of_many,) = (
         [row for row in answer.json if row["of"].startswith("connections")] for answer in (few, many)
@@ -316,13 +305,13 @@ def test_more_connections_than_postgresql_takes_are_a_warning(
 
 
 def test_the_connection_over_which_guards_report_is_counted_once_for_each_history(
-    doubtless: InProcess, shop: Any, postgres_url: str
+    clinic: Clinic, postgres_url: str
 ) -> None:
     pools = f"{postgres_url}{'&' if '?' in postgres_url else '?'}connections=2"
     guards = [f"{name} = protect({name!r}, history={pools!r})\n" for name in ("charge", "refund")]
-    (doubtless.folder / "clinic.py").write_text("from triggers.guards import protect\n" + "".join(guards))
+    (clinic.folder / "clinic.py").write_text("from triggers.guards import protect\n" + "".join(guards))
 
-    answer = doubtless("doctor", "clinic", "--history", postgres_url, "--json")
+    answer = clinic("--history", postgres_url)
 
     (row,) = [row for row in answer.json if row["of"].startswith("connections")]
     assert "never open more than 5" in row["finding"]

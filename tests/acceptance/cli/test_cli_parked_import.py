@@ -146,11 +146,7 @@ class TestRabbitMQ:
         self, doubtless: InProcess, store: HistoryStore, redis_url: str, rabbitmq_url: str, name: str
     ) -> None:
         desk = Desk(doubtless, redis_url, rabbitmq_url, name)
-        with opened(rabbitmq_url) as provider:
-            receiver = drive(provider.open_receiver(name, subscription="book", name="w"))
-            drive(provider.send(name, orders("u1", "u2")))
-            drive(receiver.dead_letter(drive(take(receiver, 2)), "no such customer"))
-            drive(receiver.close())
+        dead_letter(rabbitmq_url, name, orders("u1", "u2"))
 
         assert desk.take_in(f"DLQ.{name}", "--by", "ana") == {"book": 2}
         assert {one.reason for one in drive(store.parking.list())} == {
@@ -255,11 +251,7 @@ class OnKafka:
     ) -> None:
         for topic in (name, f"DLQ.{name}"):
             self.server.create(topic, 1)
-        with opened(self.server.url) as provider:
-            receiver = drive(provider.open_receiver(name, subscription="book", name="w"))
-            drive(provider.send(name, orders("u1", "u2", "u3")))
-            drive(receiver.dead_letter(drive(take(receiver, 3)), "no such customer"))
-            drive(receiver.close())
+        dead_letter(self.server.url, name, orders("u1", "u2", "u3"))
         desk = Desk(doubtless, redis_url, self.server.url, name)
 
         check_they_run_once(desk, store, f"DLQ.{name}", ["u1", "u2", "u3"])
@@ -319,11 +311,7 @@ class TestJmsOnActiveMqClassic:
     def test_letters_of_doubtless_go_to_the_trigger_that_they_name(
         self, doubtless: InProcess, store: HistoryStore, redis_url: str, activemq: ActiveMqServer, name: str
     ) -> None:
-        with opened(activemq.url) as provider:
-            drive(provider.send(name, orders("u1", "u2", "u3")))
-            receiver = drive(provider.open_receiver(name, subscription="book", name="w"))
-            drive(receiver.dead_letter(drive(take(receiver, 3)), "no such customer"))
-            drive(receiver.close())
+        dead_letter(activemq.url, name, orders("u1", "u2", "u3"))
         desk = Desk(doubtless, redis_url, activemq.url, name)
 
         check_they_run_once(desk, store, f"DLQ.{name}", ["u1", "u2", "u3"])
@@ -332,6 +320,15 @@ class TestJmsOnActiveMqClassic:
 def send(url: str, destination: str, messages: Sequence[Message]) -> None:
     with opened(url) as provider:
         drive(provider.send(destination, messages))
+
+
+def dead_letter(url: str, destination: str, messages: Sequence[Message]) -> None:
+    """Send messages, and give them up as a consumer of ours does."""
+    with opened(url) as provider:
+        receiver = drive(provider.open_receiver(destination, subscription="book", name="w"))
+        drive(provider.send(destination, messages))
+        drive(receiver.dead_letter(drive(take(receiver, len(messages))), "no such customer"))
+        drive(receiver.close())
 
 
 @contextmanager

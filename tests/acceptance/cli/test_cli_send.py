@@ -52,17 +52,6 @@ def test_each_line_is_one_message_with_its_headers(doubtless: InProcess, redis_u
     assert message.properties["shop"] == "Köln"
 
 
-def test_a_byte_order_mark_crlf_and_blank_lines_are_no_part_of_a_message(
-    doubtless: InProcess, redis_url: str
-) -> None:
-    text = '\ufeff{"headers": {"uuid": "u1"}, "body": 1}\r\n\r\n   \n{"headers": {"uuid": "u2"}, "body": 2}'
-
-    answer = doubtless("send", "orders", "-", "--provider", redis_url, stdin=text)
-
-    assert answer.out == "sent 2 messages to orders\n"
-    assert [message.uuid for message in received(redis_url)] == ["u1", "u2"]
-
-
 def test_a_line_that_is_no_message_is_sent_as_it_is_and_told(doubtless: InProcess, redis_url: str) -> None:
     texts = [b'{"body": 1}', b"\xff\xfe\x00binary", b'{"id": "N-1"}']
     (doubtless.folder / "orders.jsonl").write_bytes(b"\n" + b"\n".join(texts))

@@ -94,15 +94,15 @@ def follow(page: Path, folder: Path, redis_url: str, environment: Mapping[str, s
             if setting is not None:
                 settings[setting[1]] = setting[2]
                 continue
-            printed = _run(command, folder, settings)
+            printed = run_in_bash(command, folder, settings)
             assert matches(expected, printed), f"{command}\nprinted:\n{printed}"
 
 
-def _run(command: str, folder: Path, settings: Mapping[str, str]) -> str:
-    # A shell that says so when what it runs is killed; the redirection joins that in.
+def run_in_bash(command: str, folder: Path, settings: Mapping[str, str], seconds: float = PATIENCE) -> str:
+    """Return all that a command prints, also what its shell says of one that is killed."""
     words = ["bash", "-c", f"exec 2>&1; {command}\n:"]
     ended = subprocess.run(
-        words, cwd=folder, env=settings, capture_output=True, text=True, check=False, timeout=PATIENCE
+        words, cwd=folder, env=settings, capture_output=True, text=True, check=False, timeout=seconds
     )
     return ended.stdout
 

@@ -14,7 +14,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from tests import ROOT
-from tests.acceptance.docs.pages import READERS_REDIS, blocks, in_path, matches, typed
+from tests.acceptance.docs.pages import READERS_REDIS, blocks, in_path, matches, run_in_bash, typed
 from tests.fixtures.servers.kafka_server import KafkaServer
 from tests.fixtures.servers.spark import LONGEST, SPARK_PROCESSES, need_spark
 from tests.fixtures.waiting import patience
@@ -84,7 +84,7 @@ def test_an_example_prints_what_its_page_shows(
                 if run.endswith(" &"):
                     started.enter_context(_beside(run.removesuffix(" &"), folder, environment))
                     continue
-                printed = _run(run, folder, environment)
+                printed = run_in_bash(run, folder, environment, LONGEST)
                 log = folder / "beside.log"
                 said = log.read_text(encoding="utf-8") if log.exists() else ""
                 assert matches(expected, printed), f"{command}\nprinted:\n{printed}\nbeside:\n{said}"
@@ -94,19 +94,6 @@ def _replaced(text: str, replaced: dict[str, str]) -> str:
     for one, other in replaced.items():
         text = text.replace(one, other)
     return text
-
-
-def _run(command: str, folder: Path, environment: dict[str, str]) -> str:
-    ended = subprocess.run(
-        ["bash", "-c", f"exec 2>&1; {command}\n:"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LONGEST,
-    )
-    return ended.stdout
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from pydantic import ValidationError
 
 from history import ConfigurationError, MemoryHistory, Message
 from history.identity import LONGEST, IdentityError, canonical
@@ -20,6 +21,7 @@ Text = StrEnum("Text", {"ORDER": "order-1"})
 CANONICAL = [
     ("order-1", "order-1"),
     (" ", " "),
+    ("half \ud800", "half \ud800"),
     (Text.ORDER, "order-1"),
     (7, "7"),
     (-7, "-7"),
@@ -56,8 +58,8 @@ def test_a_value_has_the_same_identity_at_every_door(value: Any, identity: str) 
     book.handle(Message(body=None))
 
     doors = [*seen, canonical(value), Message(body=None, uuid=value).uuid, uuid_for(guard, lambda: value)]
-    doors += [guard.handle(value, lambda: None).uuid]
-    assert doors == [identity] * 5
+    doors += [guard.handle(value, lambda: None).uuid, Message(body=None, properties={"uuid": value}).uuid]
+    assert doors == [identity] * 6
 
 
 @pytest.mark.parametrize("value", REFUSED, ids=lambda value: type(value).__name__)
@@ -75,6 +77,8 @@ def test_a_value_without_a_canonical_form_runs_nothing_at_any_door(value: Any) -
     assert uuid_for(guard, lambda: value) is None
     with pytest.raises(IdentityError):
         canonical(value)
+    with pytest.raises(ValidationError):
+        Message(body=None, uuid=value)
     with pytest.raises(ConfigurationError) as refused:
         guard.handle(value, lambda: ran.append("guard"))
     assert (refused.value.setting, ran) == ("uuid", [])

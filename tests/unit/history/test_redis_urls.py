@@ -62,18 +62,14 @@ def test_what_cannot_be_is_refused_when_it_is_opened(url: str, problem: str) -> 
         RedisHistory.from_url(url)
 
 
+@pytest.mark.parametrize("opening", [RedisHistory.from_url, open_provider])
 @pytest.mark.parametrize(
     "url", ["redis+cluster://127.0.0.1:1,127.0.0.1:2", "redis+sentinel://127.0.0.1:1/orders"]
 )
-def test_a_history_opens_while_nothing_is_there(url: str) -> None:
-    assert repr(RedisHistory.from_url(url))
-
-
-@pytest.mark.parametrize(
-    "url", ["redis+cluster://127.0.0.1:1,127.0.0.1:2", "redis+sentinel://127.0.0.1:1/orders"]
-)
-def test_a_provider_opens_while_nothing_is_there(url: str) -> None:
-    assert repr(open_provider(url))
+def test_a_history_and_a_provider_open_while_nothing_is_there(
+    opening: Callable[[str], object], url: str
+) -> None:
+    assert repr(opening(url))
 
 
 @pytest.mark.parametrize("asyncio", [False, True])
@@ -103,23 +99,3 @@ async def test_no_password_is_quoted_while_no_sentinel_is_there(
 def test_a_url_in_the_place_of_a_client_is_refused_with_the_remedy(kind: Callable[[Any], object]) -> None:
     with pytest.raises(ConfigurationError, match=r"not a URL; use open_history\(URL\)"):
         kind("redis://127.0.0.1:1/0")
-
-
-@pytest.mark.parametrize(
-    ("opening", "option", "remedy"),
-    [
-        (open_history, "claim_idel=1", "use circuit, durability, encrypt, or leave it out"),
-        (open_history, "durabilty=replicas:1", "did you mean durability?"),
-        (open_history, "socket_timout=1", "did you mean socket_timeout?"),
-        (open_provider, "claim_idel=1", "did you mean claim_idle?"),
-        (open_provider, "lease=30", "leave it out"),
-    ],
-)
-def test_an_option_that_there_is_not_is_named_with_the_nearest(
-    opening: Callable[[str], object], option: str, remedy: str
-) -> None:
-    name = option.partition("=")[0]
-    with pytest.raises(ConfigurationError, match=f"its URL has an unknown option '{name}'") as refused:
-        opening(f"redis://127.0.0.1:1/0?{option}")
-
-    assert refused.value.remedy.endswith(remedy)

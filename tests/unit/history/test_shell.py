@@ -41,76 +41,75 @@ def run(request: pytest.FixtureRequest) -> Callable[[Test], None]:
 Run = Callable[[Test], None]
 
 
-def test_a_flag_is_waited_for_until_it_is_set(run: Run) -> None:
-    async def test(shell: Shell) -> None:
-        flag = shell.flag()
-        assert not await flag.wait(A_MOMENT)
+def over_both(test: Test) -> Callable[[Run], None]:
+    """Make a test of what is done with a shell: over threads, and over tasks."""
 
-        async def set_it() -> None:
-            flag.set()
+    def tested(run: Run) -> None:
+        run(test)
 
-        shell.spawn("setting", set_it)
-        assert await flag.wait(PATIENCE)
-        assert flag.is_set()
-        flag.clear()
-        assert not await flag.wait(0)
-
-    run(test)
+    return tested
 
 
-def test_what_is_spawned_runs_until_the_shell_is_over(run: Run) -> None:
-    async def test(shell: Shell) -> None:
-        ended: list[str] = []
+@over_both
+async def test_a_flag_is_waited_for_until_it_is_set(shell: Shell) -> None:
+    flag = shell.flag()
+    assert not await flag.wait(A_MOMENT)
 
-        async def background() -> None:
-            await shell.over.wait(PATIENCE)
-            ended.append("ended")
+    async def set_it() -> None:
+        flag.set()
 
-        shell.spawn("waiting", background)
-        shell.spawn("waiting, too", background)
-        assert ended == []
-        shell.over.set()
-        await shell.join(PATIENCE)
-        assert ended == ["ended", "ended"]
-
-    run(test)
+    shell.spawn("setting", set_it)
+    assert await flag.wait(PATIENCE)
+    assert flag.is_set()
+    flag.clear()
+    assert not await flag.wait(0)
 
 
-def test_joining_without_patience_waits_for_all(run: Run) -> None:
-    async def test(shell: Shell) -> None:
-        ended: list[str] = []
+@over_both
+async def test_what_is_spawned_runs_until_the_shell_is_over(shell: Shell) -> None:
+    ended: list[str] = []
 
-        async def background() -> None:
-            await shell.sleep(A_MOMENT)
-            ended.append("ended")
+    async def background() -> None:
+        await shell.over.wait(PATIENCE)
+        ended.append("ended")
 
-        shell.spawn("waiting", background)
+    shell.spawn("waiting", background)
+    shell.spawn("waiting, too", background)
+    assert ended == []
+    shell.over.set()
+    await shell.join(PATIENCE)
+    assert ended == ["ended", "ended"]
+
+
+@over_both
+async def test_joining_without_patience_waits_for_all(shell: Shell) -> None:
+    ended: list[str] = []
+
+    async def background() -> None:
+        await shell.sleep(A_MOMENT)
+        ended.append("ended")
+
+    shell.spawn("waiting", background)
+    await shell.join()
+    assert ended == ["ended"]
+
+
+@over_both
+async def test_joining_with_nothing_spawned_is_harmless(shell: Shell) -> None:
+    await shell.join()
+    await shell.join(A_MOMENT)
+
+
+@over_both
+async def test_who_joins_from_within_does_not_wait_for_itself(shell: Shell) -> None:
+    joined = shell.flag()
+
+    async def background() -> None:
         await shell.join()
-        assert ended == ["ended"]
+        joined.set()
 
-    run(test)
-
-
-def test_joining_with_nothing_spawned_is_harmless(run: Run) -> None:
-    async def test(shell: Shell) -> None:
-        await shell.join()
-        await shell.join(A_MOMENT)
-
-    run(test)
-
-
-def test_who_joins_from_within_does_not_wait_for_itself(run: Run) -> None:
-    async def test(shell: Shell) -> None:
-        joined = shell.flag()
-
-        async def background() -> None:
-            await shell.join()
-            joined.set()
-
-        shell.spawn("joining", background)
-        assert await joined.wait(PATIENCE)
-
-    run(test)
+    shell.spawn("joining", background)
+    assert await joined.wait(PATIENCE)
 
 
 def test_what_fails_in_the_background_is_logged(run: Run, caplog: pytest.LogCaptureFixture) -> None:
@@ -127,69 +126,63 @@ def test_what_fails_in_the_background_is_logged(run: Run, caplog: pytest.LogCapt
     assert "a mistake" in caplog.text
 
 
-def test_a_lock_lets_one_in_at_a_time(run: Run) -> None:
-    async def test(shell: Shell) -> None:
-        lock, inside, most = shell.lock(), 0, 0
+@over_both
+async def test_a_lock_lets_one_in_at_a_time(shell: Shell) -> None:
+    lock, inside, most = shell.lock(), 0, 0
 
-        async def background() -> None:
-            nonlocal inside, most
-            async with lock:
-                inside += 1
-                most = max(most, inside)
-                await shell.sleep(A_MOMENT)
-                inside -= 1
+    async def background() -> None:
+        nonlocal inside, most
+        async with lock:
+            inside += 1
+            most = max(most, inside)
+            await shell.sleep(A_MOMENT)
+            inside -= 1
 
-        for number in range(3):
-            shell.spawn(f"entering {number}", background)
-        await shell.join()
-        assert most == 1
-
-    run(test)
+    for number in range(3):
+        shell.spawn(f"entering {number}", background)
+    await shell.join()
+    assert most == 1
 
 
-def test_a_semaphore_lets_in_as_many_as_it_has_permits(run: Run) -> None:
-    async def test(shell: Shell) -> None:
-        semaphore = shell.semaphore(0)
-        entered: list[int] = []
+@over_both
+async def test_a_semaphore_lets_in_as_many_as_it_has_permits(shell: Shell) -> None:
+    semaphore = shell.semaphore(0)
+    entered: list[int] = []
 
-        async def background() -> None:
-            await semaphore.acquire()
-            entered.append(1)
-            async with semaphore:
-                entered.append(2)
-
-        shell.spawn("entering", background)
-        assert entered == []
-        semaphore.release()
-        semaphore.release()
-        await shell.join()
-        assert entered == [1, 2]
-
-    run(test)
-
-
-def test_a_permit_goes_to_those_who_wait_before_who_gave_it_back_and_asks_again(run: Run) -> None:
-    async def test(shell: Shell) -> None:
-        semaphore = shell.semaphore(1)
-        entered: list[str] = []
-
-        async def enter(name: str, asking: Flag) -> None:
-            asking.set()
-            async with semaphore:
-                entered.append(name)
-
+    async def background() -> None:
+        await semaphore.acquire()
+        entered.append(1)
         async with semaphore:
-            for name in ("first", "second", "third"):
-                asking = shell.flag()
-                shell.spawn(name, partial(enter, name, asking))
-                assert await asking.wait(PATIENCE)
-            await shell.sleep(A_MOMENT)  # the last one has said that it asks, and does so now
-        async with semaphore:
-            entered.append("again")
-        await shell.join()
-        assert entered == ["first", "second", "third", "again"]
+            entered.append(2)
 
-    run(test)
+    shell.spawn("entering", background)
+    assert entered == []
+    semaphore.release()
+    semaphore.release()
+    await shell.join()
+    assert entered == [1, 2]
+
+
+@over_both
+async def test_a_permit_goes_to_those_who_wait_before_who_gave_it_back_and_asks_again(shell: Shell) -> None:
+    semaphore = shell.semaphore(1)
+    entered: list[str] = []
+
+    async def enter(name: str, asking: Flag) -> None:
+        asking.set()
+        async with semaphore:
+            entered.append(name)
+
+    async with semaphore:
+        for name in ("first", "second", "third"):
+            asking = shell.flag()
+            shell.spawn(name, partial(enter, name, asking))
+            assert await asking.wait(PATIENCE)
+        await shell.sleep(A_MOMENT)  # the last one has said that it asks, and does so now
+    async with semaphore:
+        entered.append("again")
+    await shell.join()
+    assert entered == ["first", "second", "third", "again"]
 
 
 def test_who_stops_waiting_for_a_permit_takes_none() -> None:
@@ -240,25 +233,21 @@ def test_a_signal_that_another_thread_gets_is_seen_while_threads_are_joined() ->
     assert waits == [True]
 
 
-def test_a_function_is_called_and_what_it_raises_is_raised(run: Run) -> None:
-    async def test(shell: Shell) -> None:
-        assert await shell.call("calling", lambda: 42) == 42
-        with pytest.raises(ZeroDivisionError):
-            await shell.call("calling", lambda: 1 // 0)
-
-    run(test)
+@over_both
+async def test_a_function_is_called_and_what_it_raises_is_raised(shell: Shell) -> None:
+    assert await shell.call("calling", lambda: 42) == 42
+    with pytest.raises(ZeroDivisionError):
+        await shell.call("calling", lambda: 1 // 0)
 
 
-def test_a_future_is_waited_for_and_not_cancelled(run: Run) -> None:
-    async def test(shell: Shell) -> None:
-        future: Future[str] = Future()
-        with pytest.raises(TimeoutError):
-            await shell.result(future, A_MOMENT)
-        fulfil(future, "done")
-        fail(future, RuntimeError("too late"))
-        assert await shell.result(future, 0) == "done"
-
-    run(test)
+@over_both
+async def test_a_future_is_waited_for_and_not_cancelled(shell: Shell) -> None:
+    future: Future[str] = Future()
+    with pytest.raises(TimeoutError):
+        await shell.result(future, A_MOMENT)
+    fulfil(future, "done")
+    fail(future, RuntimeError("too late"))
+    assert await shell.result(future, 0) == "done"
 
 
 def test_a_change_wakes_who_waits_for_it_in_whatever_thread(run: Run) -> None:
@@ -378,16 +367,14 @@ def test_who_is_cancelled_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch
     assert asyncio.run(ended())
 
 
-def test_what_is_finished_returns_and_raises_as_it_does(run: Run) -> None:
-    async def test(shell: Shell) -> None:
-        async def one() -> int:
-            return 1
+@over_both
+async def test_what_is_finished_returns_and_raises_as_it_does(shell: Shell) -> None:
+    async def one() -> int:
+        return 1
 
-        async def fails() -> int:
-            raise KeyError("no")
+    async def fails() -> int:
+        raise KeyError("no")
 
-        assert await shell.finish(one()) == 1
-        with pytest.raises(KeyError):
-            await shell.finish(fails())
-
-    run(test)
+    assert await shell.finish(one()) == 1
+    with pytest.raises(KeyError):
+        await shell.finish(fails())

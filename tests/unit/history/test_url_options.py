@@ -12,7 +12,7 @@ from triggers.providers.sqljms.admin.admin import Admin
 from triggers.providers.sqljms.limbo.limbo import Limbo
 from triggers.sinks.opening import open_sink
 
-SQLITE = "sqlite:///file.db"
+SQLITE, REDIS = "sqlite:///file.db", "redis://127.0.0.1:1/0"
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,16 @@ SQLITE = "sqlite:///file.db"
         (Limbo.from_url, f"{SQLITE}?leese=1", "leese", "did you mean lease?"),
         (open_sink, f"{SQLITE}?tabel=t", "tabel", "did you mean table?"),
         (open_sink, "log:?level=debug", "level", "such a URL has no options"),
+        (
+            open_history,
+            f"{REDIS}?claim_idel=1",
+            "claim_idel",
+            "circuit, durability, encrypt, or leave it out",
+        ),
+        (open_history, f"{REDIS}?durabilty=replicas:1", "durabilty", "did you mean durability?"),
+        (open_history, f"{REDIS}?socket_timout=1", "socket_timout", "did you mean socket_timeout?"),
+        (open_provider, f"{REDIS}?claim_idel=1", "claim_idel", "did you mean claim_idle?"),
+        (open_provider, f"{REDIS}?lease=30", "lease", "leave it out"),
     ],
 )
 def test_an_unknown_option_is_named_with_the_nearest(

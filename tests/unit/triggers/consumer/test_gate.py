@@ -38,9 +38,6 @@ def told(gate: Gate) -> Report:
 
 
 class TestStates:
-    def test_it_begins_open(self, gate: Gate) -> None:
-        assert (gate.state, gate.closed, gate.wakes) == (TriggerState.RUNNING, False, False)
-
     def test_what_an_error_suspended_is_resumed_without_a_command(self, gate: Gate) -> None:
         gate.suspend("the database is away", HISTORY)
         assert gate.wakes
@@ -81,6 +78,7 @@ class TestStates:
         gate.resume(by_command=True)
 
         assert gate.state is TriggerState.RUNNING
+        assert (told(gate).reason, told(gate).by_command) == (None, False)
 
     @pytest.mark.parametrize(("first", "second"), [(one, two) for one in Suspension for two in Suspension])
     def test_the_kind_that_needs_more_stands(self, gate: Gate, first: Suspension, second: Suspension) -> None:
@@ -215,12 +213,6 @@ class TestReports:
         assert meanwhile.away_for == pytest.approx(5.0)
         assert meanwhile.state is TriggerState.RUNNING
         assert (told(gate).away, told(gate).away_for) == (None, 0.0)
-
-    def test_after_a_command_nothing_is_left_of_it(self, gate: Gate) -> None:
-        gate.suspend("maintenance", COMMAND)
-        gate.resume(by_command=True)
-
-        assert (told(gate).reason, told(gate).by_command) == (None, False)
 
 
 class TestTroubles:

@@ -75,12 +75,6 @@ class House:
 
 
 class TestWaking:
-    def test_a_monitor_is_asked_at_once(self) -> None:
-        house = House(lambda: True)
-        house.suspend()
-
-        assert house.resumes_at(AT_ONCE)
-
     def test_a_monitor_that_says_no_is_asked_once_in_an_interval(self) -> None:
         house = House(lambda: False)
         house.suspend()

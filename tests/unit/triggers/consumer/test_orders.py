@@ -29,21 +29,13 @@ def gate_of(name: str = NAME) -> Gate:
     return Gate(work)
 
 
-def note(gate: Gate, status: Status = Status.NEW) -> None:
-    gate.note(Outcome(status=status, executed=True, acknowledge=True, reason="row 7", row=7))
+def note(gate: Gate, **facts: Any) -> None:
+    given: dict[str, Any] = {"status": Status.NEW, "executed": True, "acknowledge": True, "reason": "row 7"}
+    gate.note(Outcome(**{**given, "row": 7, **facts}))
 
 
 def fails_for_good(gate: Gate) -> None:
-    gate.note(
-        Outcome(
-            status=Status.NEW,
-            executed=True,
-            acknowledge=True,
-            reason="it failed for good",
-            row=7,
-            suspension=Suspension.FATAL,
-        )
-    )
+    note(gate, reason="it failed for good", suspension=Suspension.FATAL)
 
 
 class Server:
@@ -122,7 +114,7 @@ class Running:
 
     def __init__(self, server: Server) -> None:
         self.gate = gate_of()
-        self._server = server
+        self.server = server
         self.heartbeat = Heartbeat("worker", server.store, [self.gate])
         self._at = time.monotonic()
         self.passes(0.01)
@@ -132,7 +124,7 @@ class Running:
 
     def passes(self, seconds: float) -> None:
         self._at += seconds
-        self._server.passes(seconds=seconds)
+        self.server.passes(seconds=seconds)
 
     def beats(self, after: float = 1.0, *, leaving: bool = False) -> bool:
         self.passes(after)
@@ -145,9 +137,9 @@ def running(server: Server) -> Running:
 
 
 class TestOrders:
-    def test_an_order_is_obeyed_once(self, server: Server, running: Running) -> None:
+    def test_an_order_is_obeyed_once(self, running: Running) -> None:
         running.beats()
-        server.order(Verb.SUSPEND, "maintenance")
+        running.server.order(Verb.SUSPEND, "maintenance")
 
         assert running.beats()
         assert running.gate.suspended == "maintenance"
@@ -156,15 +148,15 @@ class TestOrders:
 
         assert running.state() is TriggerState.RUNNING
 
-    def test_what_was_obeyed_is_told(self, server: Server, running: Running) -> None:
+    def test_what_was_obeyed_is_told(self, running: Running) -> None:
         running.beats()
-        server.order(Verb.SUSPEND)
-        running.beats()
-
+        running.server.order(Verb.SUSPEND)
         running.beats()
 
-        (beat,) = server.overview.beats
-        (order,) = server.overview.orders
+        running.beats()
+
+        (beat,) = running.server.overview.beats
+        (order,) = running.server.overview.orders
         assert (beat.report.state, beat.report.obeyed) == (TriggerState.SUSPENDED, order.number)
         assert (beat.report.reason, beat.report.by_command) == ("by command", True)
 
@@ -178,10 +170,10 @@ class TestOrders:
         assert running.state() is TriggerState.RUNNING
 
     def test_who_begins_while_the_history_is_away_obeys_what_was_ordered_since(
-        self, server: Server, running: Running
+        self, running: Running
     ) -> None:
         running.passes(20)
-        server.order(Verb.SUSPEND)
+        running.server.order(Verb.SUSPEND)
 
         running.beats(30)
 
@@ -200,59 +192,49 @@ class TestOrders:
 
         assert running.state() is TriggerState.RUNNING
 
-    def test_orders_are_obeyed_in_the_order_they_were_given(self, server: Server, running: Running) -> None:
-        server.order(Verb.ENABLE)
-        server.order(Verb.SUSPEND)
+    def test_orders_are_obeyed_in_the_order_they_were_given(self, running: Running) -> None:
+        running.server.order(Verb.ENABLE)
+        running.server.order(Verb.SUSPEND)
         running.beats()
         assert running.state() is TriggerState.SUSPENDED
 
-        server.order(Verb.SUSPEND)
-        server.order(Verb.ENABLE)
+        running.server.order(Verb.SUSPEND)
+        running.server.order(Verb.ENABLE)
         running.beats()
 
         assert running.state() is TriggerState.RUNNING
 
-    def test_resume_ends_what_an_error_began(self, server: Server, running: Running) -> None:
-        running.gate.suspend("the database is away", Suspension.HISTORY)
-        server.order(Verb.RESUME)
-
-        running.beats()
-
-        assert running.state() is TriggerState.RUNNING
-
-    def test_a_fatal_failure_holds_the_others_and_those_that_start_later(
-        self, server: Server, running: Running
-    ) -> None:
-        other = Running(server)
+    def test_a_fatal_failure_holds_the_others_and_those_that_start_later(self, running: Running) -> None:
+        other = Running(running.server)
         other.beats()
         running.beats()
         fails_for_good(running.gate)
 
         running.beats()
 
-        assert (server.held, running.gate.word) == ("it failed for good", None)
+        assert (running.server.held, running.gate.word) == ("it failed for good", None)
         other.beats()
-        server.passes(days=30)
-        later = Running(server)
+        running.server.passes(days=30)
+        later = Running(running.server)
         later.beats()
         assert {one.gate.suspension for one in (running, other, later)} == {Suspension.FATAL}
 
-    def test_one_command_of_a_person_resumes_all_that_are_held(
-        self, server: Server, running: Running
-    ) -> None:
-        other = Running(server)
+    @pytest.mark.parametrize("verb", [Verb.RESUME, Verb.ENABLE])
+    def test_one_command_of_a_person_resumes_all_that_are_held(self, running: Running, verb: Verb) -> None:
+        other = Running(running.server)
         fails_for_good(running.gate)
         running.beats()
         other.beats()
 
-        server.order(Verb.RESUME)
+        running.server.order(verb)
         for one in (running, other):
             one.beats()
             one.beats()
 
-        later = Running(server)
+        later = Running(running.server)
         later.beats()
         assert {one.state() for one in (running, other, later)} == {TriggerState.RUNNING}
+        assert running.server.held is None
 
     @pytest.mark.parametrize("told", ["resume", "enable"])
     def test_resumed_in_code_nobody_is_held_any_more(self, server: Server, told: str) -> None:
@@ -270,7 +252,7 @@ class TestOrders:
         assert gate.state is TriggerState.RUNNING
 
     def test_while_the_history_is_away_it_is_told_later(
-        self, server: Server, running: Running, monkeypatch: pytest.MonkeyPatch
+        self, running: Running, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with monkeypatch.context() as away:
 
@@ -284,47 +266,31 @@ class TestOrders:
 
         running.beats()
 
-        assert server.held == "it failed for good"
+        assert running.server.held == "it failed for good"
 
-    def test_what_could_not_be_told_is_not_told_after_a_person_has_resumed(
-        self, server: Server, running: Running
-    ) -> None:
+    def test_what_could_not_be_told_is_not_told_after_a_person_has_resumed(self, running: Running) -> None:
         fails_for_good(running.gate)
         running.gate.resume(by_command=True)
 
         running.beats()
 
-        assert server.held is None
+        assert running.server.held is None
 
-    def test_a_command_to_suspend_does_not_let_those_go_that_start_later(
-        self, server: Server, running: Running
-    ) -> None:
+    def test_a_command_to_suspend_does_not_let_those_go_that_start_later(self, running: Running) -> None:
         fails_for_good(running.gate)
         running.beats()
 
-        server.order(Verb.SUSPEND, "maintenance")
+        running.server.order(Verb.SUSPEND, "maintenance")
         running.beats()
         running.beats()
 
-        later = Running(server)
+        later = Running(running.server)
         later.beats()
         assert later.gate.suspension is Suspension.FATAL
 
-    def test_enabled_it_is_not_held(self, server: Server, running: Running) -> None:
-        fails_for_good(running.gate)
-        running.beats()
-
-        server.order(Verb.ENABLE)
-
-        later = Running(server)
-        later.beats()
-        assert (server.held, later.state()) == (None, TriggerState.RUNNING)
-
-    def test_the_next_beat_follows_at_once_where_an_order_was_obeyed(
-        self, server: Server, running: Running
-    ) -> None:
+    def test_the_next_beat_follows_at_once_where_an_order_was_obeyed(self, running: Running) -> None:
         pauses: list[float] = []
-        server.order(Verb.DISABLE)
+        running.server.order(Verb.DISABLE)
 
         drive(running.heartbeat.run(pausing(pauses, over=lambda: len(pauses) == 2)))
 
@@ -333,64 +299,58 @@ class TestOrders:
 
 
 class TestCounts:
-    def test_a_consumer_that_leaves_is_not_seen_and_its_counts_stay(
-        self, server: Server, running: Running
-    ) -> None:
+    def test_a_consumer_that_leaves_is_not_seen_and_its_counts_stay(self, running: Running) -> None:
         running.beats()
         note(running.gate)
 
         running.beats(leaving=True)
 
-        assert (list(server.overview.beats), server.statistics) == ([], Counts(new=1))
+        assert (list(running.server.overview.beats), running.server.statistics) == ([], Counts(new=1))
 
     def test_an_answer_that_was_lost_is_not_counted_again(
-        self, server: Server, running: Running, monkeypatch: pytest.MonkeyPatch
+        self, running: Running, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         note(running.gate)
         with monkeypatch.context() as away:
-            server.goes_away(away, after_the_write=True)
+            running.server.goes_away(away, after_the_write=True)
             running.beats()
 
         note(running.gate)
         running.beats()
 
-        assert server.statistics == Counts(new=2)
+        assert running.server.statistics == Counts(new=2)
 
     def test_a_consumer_that_comes_back_after_a_long_silence_is_not_counted_again(
-        self, server: Server, running: Running
+        self, running: Running
     ) -> None:
         note(running.gate)
         running.beats()
-        server.passes(seconds=FORGOTTEN_AFTER.total_seconds())
-        drive(server.store.control.sweep(silence=timedelta(0)))
+        running.server.passes(seconds=FORGOTTEN_AFTER.total_seconds())
+        drive(running.server.store.control.sweep(silence=timedelta(0)))
         note(running.gate)
 
         running.beats(FORGOTTEN_AFTER.total_seconds())
         note(running.gate)
         running.beats()
 
-        assert server.statistics == Counts(new=3)
+        assert running.server.statistics == Counts(new=3)
 
-    def test_what_was_said_long_ago_is_swept(self, server: Server, running: Running) -> None:
-        drive(server.store.control.beat("dead", [Report(consumer="dead", trigger=NAME)]))
-        server.passes(seconds=2 * FORGOTTEN_AFTER.total_seconds())
+    def test_what_was_said_long_ago_is_swept(self, running: Running) -> None:
+        drive(running.server.store.control.beat("dead", [Report(consumer="dead", trigger=NAME)]))
+        running.server.passes(seconds=2 * FORGOTTEN_AFTER.total_seconds())
 
         running.beats()
 
-        said = drive(server.store.control.overview(silence=timedelta(days=1))).beats
+        said = drive(running.server.store.control.overview(silence=timedelta(days=1))).beats
         assert [beat.report.consumer for beat in said] == ["worker"]
 
 
 class TestHistoryAway:
     def test_it_is_warned_of_once_and_nothing_else_happens(
-        self,
-        server: Server,
-        running: Running,
-        monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture,
+        self, running: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         with monkeypatch.context() as away:
-            server.goes_away(away)
+            running.server.goes_away(away)
             for _ in range(3):
                 note(running.gate)
                 assert not running.beats()
@@ -400,7 +360,7 @@ class TestHistoryAway:
         running.beats()
 
         assert "history reachable again" in caplog.text
-        assert server.statistics == Counts(new=3)
+        assert running.server.statistics == Counts(new=3)
         assert running.state() is TriggerState.RUNNING
 
     def test_a_store_from_before_there_were_orders_does_no_harm(

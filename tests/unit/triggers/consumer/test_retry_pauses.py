@@ -46,6 +46,19 @@ def is_forgotten(history: MemoryHistory, uuid: str) -> bool:
     return entry is None
 
 
+def run_until(consumer: Consumer, comes_true: Callable[[], object]) -> None:
+    """Run a consumer, and stop it when something has come true."""
+
+    def stop() -> None:
+        eventually(comes_true)
+        consumer.stop()
+
+    watcher = Thread(target=stop)
+    watcher.start()
+    consumer.run()
+    watcher.join()
+
+
 @pytest.mark.parametrize("options", [{}, {"batch": 2}, {"ordered": True}], ids=str)
 def test_stop_ends_the_pause_and_another_consumer_runs_the_message(options: dict[str, Any]) -> None:
     history, provider = MemoryHistory(), sent("a")
@@ -64,15 +77,9 @@ def test_stop_ends_the_pause_and_another_consumer_runs_the_message(options: dict
 
 
 def test_stop_in_the_middle_of_the_pause_ends_it() -> None:
-    provider = sent("a")
-    work, counts = failing_once(MemoryHistory(), lambda: Thread(target=stop).start())
+    work, counts = failing_once(MemoryHistory(), lambda: None)
 
-    def stop() -> None:
-        eventually(lambda: counts == [1])
-        consumer.stop()
-
-    consumer = Consumer([work], provider)
-    consumer.run()
+    run_until(Consumer([work], sent("a")), lambda: counts == [1])
 
     assert counts == [1]
 
@@ -88,16 +95,9 @@ def test_sigterm_ends_the_pause() -> None:
 
 def test_disabling_the_trigger_ends_the_pause() -> None:
     work, counts = failing_once(MemoryHistory(), lambda: consumer.gates[0].disable("by hand"))
-
-    def stop() -> None:
-        eventually(lambda: consumer.counts["t"]["recovered"] == 1)
-        consumer.stop()
-
     consumer = Consumer([work], sent("a"))
-    watcher = Thread(target=stop)
-    watcher.start()
-    consumer.run()
-    watcher.join()
+
+    run_until(consumer, lambda: consumer.counts["t"]["recovered"] == 1)
 
     assert counts == [1]
 
@@ -142,16 +142,8 @@ def test_a_join_is_tried_again_by_another_consumer() -> None:
     consumer.run()
     assert len(runs) == 1
 
-    again = Consumer([work], provider)
+    run_until(Consumer([work], provider), lambda: len(runs) == 2)
 
-    def stop_after_both() -> None:
-        eventually(lambda: len(runs) == 2)
-        again.stop()
-
-    watcher = Thread(target=stop_after_both)
-    watcher.start()
-    again.run()
-    watcher.join()
     assert len(runs) == 2
 
 

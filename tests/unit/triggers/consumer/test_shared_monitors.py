@@ -143,13 +143,3 @@ def test_other_functions_are_other_monitors() -> None:
     assert monitors.of(one.is_available) is monitors.of(one.is_available)
     assert monitors.of(one.is_available) is not monitors.of(other.is_available)
     assert monitors.of(None) is None
-
-
-def test_what_a_command_suspended_is_left_alone() -> None:
-    resource = Resource(available=True)
-    housekeeping, _ = two_triggers(resource)
-    housekeeping.gate.suspend("maintenance", Suspension.COMMAND)
-
-    assert not runs_at(housekeeping, AT_ONCE + INTERVAL)
-
-    assert resource.asked == 0

@@ -1,6 +1,5 @@
 """The journal: a line for each verdict that is not plain, nothing for those that are, and no harm done."""
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -101,19 +100,6 @@ def test_the_duplicates_of_a_batch_are_written_in_one_call() -> None:
     assert history.calls == 1
 
 
-def test_under_asyncio_the_line_is_the_same() -> None:
-    async def service(body: bytes) -> None: ...
-
-    async def run() -> None:
-        for _ in range(2):
-            await book.ahandle(message())
-
-    book = made(service, journal=True)
-    asyncio.run(run())
-
-    assert verdicts_of(book) == ["duplicate"]
-
-
 @pytest.mark.parametrize(
     ("answer", "verdict"),
     [
@@ -160,13 +146,18 @@ def test_what_is_in_doubt_rejected_or_given_up_leaves_a_line() -> None:
     assert given_up.verdict == "given up"
 
 
-def test_what_is_in_doubt_and_runs_all_the_same_leaves_a_line() -> None:
-    book = made(Effects(), journal=True, in_doubt="execute")
+@pytest.mark.parametrize(
+    ("settings", "verdict"),
+    [({"in_doubt": "execute"}, "in doubt"), ({"shadow": True}, "would have been in doubt")],
+    ids=["execute", "shadow"],
+)
+def test_what_is_in_doubt_and_runs_all_the_same_leaves_a_line(settings: Any, verdict: str) -> None:
+    book = made(Effects(), journal=True, **settings)
     started_by_another(book)
 
     assert book.handle(message()).executed
 
-    assert verdicts_of(book) == ["in doubt"]
+    assert verdicts_of(book) == [verdict]
 
 
 def test_what_is_in_doubt_and_runs_without_a_history_is_told_in_the_log(
@@ -192,15 +183,6 @@ def test_a_completion_that_comes_too_late_leaves_a_line() -> None:
     (line,) = lines_of(book)
     assert line.verdict == "late completion"
     assert "somebody faster" in line.reason
-
-
-def test_what_would_have_been_stopped_in_shadow_leaves_a_line() -> None:
-    book = made(Effects(), journal=True, shadow=True)
-
-    for _ in range(2):
-        assert book.handle(message()).executed
-
-    assert verdicts_of(book) == ["would have been duplicate"]
 
 
 def test_a_journal_that_cannot_be_written_stops_nothing_and_says_so_once(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from history import Claim, Entry, EntryOutcome, HistoryUnavailableError, MemoryHistory, Settlement, State
+from history import Claim, Entry, HistoryUnavailableError, MemoryHistory, Settlement, State
 from history.bridge import drive
 from resolvers import Resolution
 from triggers import ConfigurationError, Consumer, Message, Outcome, Status, TransientError, trigger
@@ -97,13 +97,6 @@ def told(outcome: Outcome) -> tuple[Any, ...]:
 
 
 RAN = (Status.NEW, True, True, False)
-
-
-def test_what_is_new_is_recorded_as_ever(store: MemoryHistory, service: Service) -> None:
-    assert told(shadowing(store).handle("a", service)) == (*RAN, None)
-    found = entry(store)
-    assert found is not None
-    assert (found.state, found.outcome) == (State.COMPLETED, EntryOutcome.OK)
 
 
 @pytest.mark.parametrize("error", [None, ValueError("no"), TransientError("later")])
@@ -236,16 +229,6 @@ def test_a_consumer_keeps_what_has_failed_for_nobody_else_has_it(store: MemoryHi
 
     assert ran == ["a", "a", "b"]
     assert [one.uuid for one in drive(store.parking.list(trigger="charge"))] == ["b"]
-
-
-def test_a_with_statement_has_its_turn(store: MemoryHistory) -> None:
-    guard = shadowing(store)
-    turns: list[bool] = []
-    for _ in range(2):
-        with guard.once("a") as turn:
-            turns.append(bool(turn))
-
-    assert turns == [True, True]
 
 
 def test_the_sum_is_told_at_the_end(

@@ -36,16 +36,6 @@ class TestOnce:
         assert (second.row, effects.runs) == (8, ["u-1"])
         assert state_of(book) is EntryOutcome.OK
 
-    def test_the_message_id_is_the_identity_where_there_is_no_uuid(self) -> None:
-        effects = Effects()
-        book = made(effects)
-
-        book.handle(message(None, message_id="ID:1"))
-        copy = book.handle(message(None, message_id="ID:1", body=b"another body"))
-
-        assert copy.status is Status.DUPLICATE
-        assert effects.runs == ["ID:1"]
-
     @pytest.mark.parametrize("result", [0, None, False, [], "", {}, 0.0], ids=repr)
     def test_a_result_is_returned_as_it_is_and_counts_as_success(self, result: object) -> None:
         book = made(lambda: result)
@@ -185,26 +175,19 @@ class TestMisuse:
             made(Effects(), history=url).handle(message())
 
     @pytest.mark.parametrize(
-        ("settings", "wrong"),
+        "settings",
         [
-            ({"lease": timedelta.max}, "lease"),
-            ({"history_time_to_live": timedelta.max}, "history_time_to_live"),
-            ({"history_time_to_live": timedelta(days=8000 * 366)}, "history_time_to_live"),
-            (
-                {"lease": timedelta(minutes=2), "history_time_to_live": timedelta(minutes=1)},
-                "history_time_to_live",
-            ),
-            ({"transacted": True, "retry": Retry(max_attempts=1)}, "retry"),
+            {"history_time_to_live": timedelta(days=8000 * 366)},
+            {"history_time_to_live": timedelta(minutes=1), "lease": timedelta(minutes=2)},
+            {"retry": Retry(max_attempts=1), "transacted": True},
         ],
         ids=repr,
     )
-    def test_a_setting_that_cannot_work_is_refused_by_its_name(
-        self, settings: dict[str, Any], wrong: str
-    ) -> None:
+    def test_a_setting_that_cannot_work_is_refused_by_its_name(self, settings: dict[str, Any]) -> None:
         with pytest.raises(ConfigurationError) as caught:
             made(Effects(), **settings)
 
-        assert caught.value.setting == wrong
+        assert caught.value.setting == next(iter(settings))
 
     @pytest.mark.parametrize(
         "settings",
@@ -253,10 +236,3 @@ class TestMisuse:
         book = trigger("orders", history=None)(service)
 
         assert book.handle(message(body='{"id": "o-1"}', delivery_count=1)).result == Local(id="o-1")
-
-    def test_forgotten_parentheses_are_an_error(self) -> None:
-        def service() -> None:
-            """Do nothing."""
-
-        with pytest.raises(ConfigurationError, match=r"destination: .*write @trigger\("):
-            trigger(service)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -45,12 +45,6 @@ class TestFailures:
         assert copy.status is Status.DUPLICATE
         assert copy.row == 24
 
-    def test_what_an_error_says_need_not_be_utf_8(self) -> None:
-        book = made(Effects(OSError("no file named \udcff")))
-
-        assert book.handle(message()).acknowledge
-        assert parked_of(book)[0].error_message == "no file named \\udcff"
-
     def test_a_body_that_is_too_large_is_refused_unseen_and_parked_whole(self) -> None:
         effects = Effects()
         book = made(effects, max_body_size=10)
@@ -162,25 +156,20 @@ class TestProcessDeath:
 class TestStopIteration:
     """Python lets none out of a coroutine (PEP 479), and a service knows nothing of ours."""
 
-    def test_it_arrives_as_the_services_own(self) -> None:
-        stopped = StopIteration("no more rows")
-        book = made(Effects(stopped))
-
-        outcome = book.handle(message())
-
-        assert outcome.error is stopped
-        assert outcome.event is not None
-        assert outcome.event.exception_class == "builtins.StopIteration"
-        assert [one.error_class for one in parked_of(book)] == ["builtins.StopIteration"]
-
-    async def test_it_arrives_so_under_asyncio(self) -> None:
+    async def test_it_arrives_as_the_services_own_under_asyncio_too(self) -> None:
         stopped = StopIteration("no more rows")
 
         async def service(body: bytes) -> None:
             raise stopped
 
-        assert (await made(service).ahandle(message())).error is stopped
-        assert (await made(Effects(stopped)).ahandle(message())).error is stopped
+        book = made(Effects(stopped))
+        outcomes = [book.handle(message())]
+        outcomes += [await made(other).ahandle(message()) for other in (service, Effects(stopped))]
+
+        assert [outcome.error for outcome in outcomes] == [stopped] * 3
+        assert outcomes[0].event is not None
+        assert outcomes[0].event.exception_class == "builtins.StopIteration"
+        assert [one.error_class for one in parked_of(book)] == ["builtins.StopIteration"]
 
     def test_it_is_tried_again_where_it_is_transient(self) -> None:
         effects = Effects(StopIteration(), StopIteration())

@@ -238,7 +238,7 @@ class TestResolver:
         assert "kept changing hands" in outcome.reason
         assert state_of(book) is State.STARTED
 
-    def test_one_that_waits_for_an_event_loop_cannot_be_asked_by_blocking_code(self) -> None:
+    async def test_one_that_waits_for_an_event_loop_can_be_asked_under_asyncio_only(self) -> None:
         async def resolver(uuid: str, trigger_name: str, message: Message) -> Resolution:
             await asyncio.sleep(0)
             return Resolution.NEW
@@ -248,16 +248,5 @@ class TestResolver:
 
         with pytest.raises(SuspendedError, match="use the asyncio form") as caught:
             book.handle(message())
-
         assert isinstance(caught.value, ConfigurationError)
-
-    async def test_under_asyncio_it_may_wait(self) -> None:
-        async def resolver(uuid: str, trigger_name: str, message: Message) -> Resolution:
-            await asyncio.sleep(0)
-            return Resolution.NEW
-
-        effects = Effects()
-        book = made(effects, resolver=resolver)
-        started_by_another(book)
-
         assert (await book.ahandle(message())).executed

@@ -86,9 +86,14 @@ class FullLot(RecordedParking):
         raise OverflowError(f"the lot has no room for {len(parked)} more")
 
 
-def test_a_history_that_cannot_be_asked_is_one_that_is_away(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("verb", ["claim", "take_over"])
+def test_a_history_that_cannot_be_asked_is_one_that_is_away(
+    verb: str, caplog: pytest.LogCaptureFixture
+) -> None:
     effects, error = Effects(), KeyError("a mistake in a store")
-    book = made(effects, history=Failing(error, "claim"))
+    book = made(effects, history=Failing(error, verb), in_doubt="execute")
+    if verb == "take_over":
+        started_by_another(book)
 
     with caplog.at_level(logging.ERROR, "triggers.pipeline.judge"):
         outcome = book.handle(message())
@@ -97,17 +102,6 @@ def test_a_history_that_cannot_be_asked_is_one_that_is_away(caplog: pytest.LogCa
     assert outcome.error is error
     assert effects.runs == []
     assert "a mistake in a store" in caplog.text
-
-
-def test_one_that_cannot_be_asked_who_owns_an_entry_is_away_as_well() -> None:
-    effects = Effects()
-    book = made(effects, history=Failing(KeyError(), "take_over"), in_doubt="execute")
-    started_by_another(book)
-
-    outcome = book.handle(message())
-
-    assert (outcome.row, outcome.acknowledge) == (13, False)
-    assert effects.runs == []
 
 
 @pytest.mark.parametrize("answers", [None, [], [None, None]])
@@ -140,25 +134,6 @@ def test_a_lost_fence_that_nobody_can_explain_is_parked_and_not_given_back() -> 
 
     assert (outcome.acknowledge, outcome.parked) == (True, True)
     assert "the fence was lost, and then" in outcome.reason
-
-
-class Racing(MemoryHistory):
-    """A history in which somebody else is faster between a lookup and the claim that follows it."""
-
-    async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
-        found = await super().lookup(trigger, uuids)
-        await super().claim(trigger, uuids, "somebody faster")
-        return found
-
-
-def test_an_end_that_was_forgotten_and_is_claimed_by_another_meanwhile_is_left_to_them() -> None:
-    history = Racing()
-    book = made(lambda: drive(history.forget("book", "u-1")), history=history)
-
-    outcome = book.handle(message())
-
-    assert (outcome.executed, outcome.acknowledge, outcome.parked) == (True, False, False)
-    assert state_of(book) is State.STARTED
 
 
 async def test_a_history_that_was_given_is_closed_by_its_giver() -> None:

@@ -60,14 +60,19 @@ def by_task(book: Trigger[..., object], wait: timedelta | None) -> Outcome:
 class TestTheOtherRun:
     """What becomes of the run that is waited for."""
 
-    def test_it_ends_well_and_the_waiting_message_is_a_duplicate(self, handle: Any) -> None:
-        store = Watched()
-        book, effects = taken(store)
+    def test_it_ends_well_and_the_waiting_message_is_a_duplicate_told_of_once(self, handle: Any) -> None:
+        store, heard = Watched(), list[Outcome]()
+
+        def hear(_: Message, outcome: Outcome) -> None:
+            heard.append(outcome)
+
+        book, effects = taken(store, on_duplicate=hear)
         store.before[4] = lambda seen: seen.end_the_other(well=True)
 
         outcome = handle(book, WAIT)
 
         assert (outcome.status, outcome.executed, outcome.acknowledge) == (Status.DUPLICATE, False, True)
+        assert [one.status for one in heard] == [Status.DUPLICATE]
         assert (store.claims, effects.runs) == (4, [])
 
     def test_it_gives_its_message_back_and_the_waiting_one_runs(self, handle: Any) -> None:
@@ -112,20 +117,6 @@ class TestTheOtherRun:
 
         assert handle(book, None).row == 12
         assert store.claims == 1
-
-    def test_a_duplicate_is_told_of_once(self, handle: Any) -> None:
-        store, told = Watched(), list[Outcome]()
-
-        def tell(_: Message, outcome: Outcome) -> None:
-            told.append(outcome)
-
-        book, _ = taken(store, on_duplicate=tell)
-        store.before[3] = lambda seen: seen.end_the_other(well=True)
-
-        outcome = handle(book, WAIT)
-
-        assert [one.status for one in told] == [Status.DUPLICATE]
-        assert outcome.status is Status.DUPLICATE
 
     @pytest.mark.parametrize("wrong", [5, True, "soon", timedelta(seconds=-1)])
     def test_what_is_no_duration_is_refused_before_anything_runs(self, handle: Any, wrong: Any) -> None:

@@ -161,35 +161,6 @@ class TestHandlers:
         assert vars(record)["uuid"] == "u-1"
         assert "\\xff" not in caplog.text
 
-    def test_an_asynchronous_one_runs_to_its_end_before_blocking_code_goes_on(
-        self, subscribe: Subscribe
-    ) -> None:
-        told: list[str] = []
-
-        async def handler(event: RetrievalFailureEvent) -> None:
-            await asyncio.sleep(0.001)
-            told.append(event.trigger_name)
-
-        subscribe("*", handler)
-
-        tell()
-
-        assert told == ["book"]
-
-    def test_an_asynchronous_one_that_fails_in_blocking_code_is_logged(
-        self, subscribe: Subscribe, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        async def handler(event: RetrievalFailureEvent) -> None:
-            await asyncio.sleep(0)
-            raise LookupError("no mailbox")
-
-        subscribe("*", handler)
-
-        with caplog.at_level(logging.ERROR, "triggers.events"):
-            tell()
-
-        assert "no mailbox" in caplog.text
-
     async def test_it_is_awaited_on_the_running_loop_under_asyncio(
         self, subscribe: Subscribe, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -207,34 +178,34 @@ class TestHandlers:
         assert loops == [asyncio.get_running_loop()]
         assert "no mailbox" in caplog.text
 
-    async def test_blocking_code_may_itself_be_called_on_a_loop(self, subscribe: Subscribe) -> None:
+    async def test_blocking_code_on_a_loop_waits_for_the_end_of_an_asynchronous_one(
+        self, subscribe: Subscribe, caplog: pytest.LogCaptureFixture
+    ) -> None:
         threads: list[threading.Thread] = []
 
         async def handler(event: RetrievalFailureEvent) -> None:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
             threads.append(threading.current_thread())
+            raise LookupError("no mailbox")
 
         subscribe("*", handler)
 
         tell()
 
+        assert len(threads) == 1
         assert threads != [threading.current_thread()]
+        assert "no mailbox" in caplog.text
 
-    def test_a_handler_that_ends_the_process_may(self, subscribe: Subscribe) -> None:
+    @pytest.mark.parametrize("asynchronous", [False, True])
+    def test_a_handler_that_ends_the_process_may(self, subscribe: Subscribe, *, asynchronous: bool) -> None:
         def handler(event: RetrievalFailureEvent) -> None:
             raise SystemExit(3)
 
-        subscribe("*", handler)
-
-        with pytest.raises(SystemExit):
-            tell()
-
-    def test_an_asynchronous_one_that_ends_the_process_may(self, subscribe: Subscribe) -> None:
-        async def handler(event: RetrievalFailureEvent) -> None:
+        async def async_handler(event: RetrievalFailureEvent) -> None:
             await asyncio.sleep(0)
             raise SystemExit(3)
 
-        subscribe("*", handler)
+        subscribe("*", async_handler if asynchronous else handler)
 
         with pytest.raises(SystemExit):
             tell()

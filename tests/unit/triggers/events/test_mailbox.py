@@ -110,15 +110,6 @@ class TestTelling:
         assert hearing.flush(SOON)
         assert other.heard == ["a", "b"]
 
-    def test_only_the_triggers_of_its_pattern_are_told_of(self, subscribe: Subscribe) -> None:
-        gate = Gate(open=True)
-        subscription = subscribe(gate, "book*")
-
-        tell("book", "Book", "ship", "book-order")
-
-        assert subscription.flush(SOON)
-        assert gate.heard == ["book", "book-order"]
-
     async def test_it_hears_in_the_background_under_asyncio_too(
         self, subscribe: Subscribe, gate: Gate
     ) -> None:

@@ -6,11 +6,11 @@ import time
 from collections.abc import Mapping, MutableMapping
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import pytest
 
-from history import HistoryUnavailableError, MemoryHistory
+from history import MemoryHistory
 from history.support.redaction import CARD_NUMBERS, Redact
 from triggers import ConfigurationError
 from triggers.guards.http import IdempotencyKey, Request
@@ -46,7 +46,7 @@ class Unnamed(User):
 
 
 class Shop:
-    """An application that charges, and answers as it is told to."""
+    """An application that charges, and answers as it is told to; ``app`` is it behind a guard."""
 
     def __init__(self) -> None:
         self.charged: list[bytes] = []
@@ -57,6 +57,12 @@ class Shop:
         self.late_error: Exception | None = None
         self.entered, self.go_on = asyncio.Event(), asyncio.Event()
         self.go_on.set()
+        self.store = MemoryHistory()
+        self.app = self.guarded(lease=timedelta(hours=1))
+
+    def guarded(self, **options: Any) -> IdempotencyKey:
+        """Return this application behind a guard over its history."""
+        return IdempotencyKey(self, **{"history": self.store, **options})
 
     async def __call__(self, _scope: Any, receive: Any, send: Any) -> None:
         event = await receive()
@@ -125,21 +131,11 @@ async def shop() -> Shop:
     return Shop()
 
 
-@pytest.fixture
-def store() -> MemoryHistory:
-    return MemoryHistory()
-
-
-@pytest.fixture
-def app(shop: Shop, store: MemoryHistory) -> IdempotencyKey:
-    return IdempotencyKey(shop, history=store, lease=timedelta(hours=1))
-
-
 class TestReplay:
-    async def test_the_first_answer_is_given_again(self, app: IdempotencyKey, shop: Shop) -> None:
+    async def test_the_first_answer_is_given_again(self, shop: Shop) -> None:
         shop.headers += [(b"location", b"/charges/1"), (b"set-cookie", b"session=secret")]
 
-        first, second = await ask(app), await ask(app)
+        first, second = await ask(shop.app), await ask(shop.app)
 
         assert (first.status, first.body) == (second.status, second.body) == (201, b"charge 1")
         assert "idempotent-replayed" not in first.headers
@@ -152,53 +148,44 @@ class TestReplay:
         }
         assert shop.charged == [b'{"amount": 5}']
 
-    async def test_a_quoted_key_is_the_same_as_a_bare_one(self, app: IdempotencyKey, shop: Shop) -> None:
-        await ask(app, '"k1"')
-        await ask(app, "k1")
-
-        assert len(shop.charged) == 1
+    async def test_a_quoted_key_is_the_same_as_a_bare_one(self, shop: Shop) -> None:
+        assert [(await ask(shop.app, key)).body for key in ('"k1"', "k1")] == [b"charge 1"] * 2
 
     @pytest.mark.parametrize("status", [204, 304, 400, 404, 422])
-    async def test_an_answer_that_is_final_is_kept(
-        self, app: IdempotencyKey, shop: Shop, status: int
-    ) -> None:
+    async def test_an_answer_that_is_final_is_kept(self, shop: Shop, status: int) -> None:
         shop.status = status
 
-        first, second = await ask(app), await ask(app)
+        first, second = await ask(shop.app), await ask(shop.app)
 
         assert first.status == second.status == status
         assert len(shop.charged) == 1
 
     @pytest.mark.parametrize("status", [307, 308, 401, 403, 407, 408, 421, 425, 429, 500, 503])
-    async def test_an_answer_that_asks_for_another_try_gets_one(
-        self, app: IdempotencyKey, shop: Shop, store: MemoryHistory, status: int
-    ) -> None:
+    async def test_an_answer_that_asks_for_another_try_gets_one(self, shop: Shop, status: int) -> None:
         shop.status = status
-        first = await ask(app)
+        first = await ask(shop.app)
         shop.status = 201
 
-        second = await ask(app)
+        second = await ask(shop.app)
 
         assert (first.status, second.status, second.body) == (status, 201, b"charge 2")
-        assert not await store.parking.list()
+        assert not await shop.store.parking.list()
 
-    async def test_a_handler_that_raises_frees_the_key(self, app: IdempotencyKey, shop: Shop) -> None:
+    async def test_a_handler_that_raises_frees_the_key(self, shop: Shop) -> None:
         shop.error = ConnectionError("the bank is away")
         with pytest.raises(ConnectionError, match="bank"):
-            await ask(app)
+            await ask(shop.app)
         shop.error = None
 
-        assert (await ask(app)).status == 201
-        assert (await ask(app)).headers["idempotent-replayed"] == "true"
+        assert (await ask(shop.app)).status == 201
+        assert (await ask(shop.app)).headers["idempotent-replayed"] == "true"
 
-    async def test_what_fails_after_the_answer_does_not_run_again(
-        self, app: IdempotencyKey, shop: Shop
-    ) -> None:
+    async def test_what_fails_after_the_answer_does_not_run_again(self, shop: Shop) -> None:
         shop.late_error = RuntimeError("in the background")
         with pytest.raises(RuntimeError):
-            await ask(app)
+            await ask(shop.app)
 
-        assert (await ask(app)).body == b"charge 1"
+        assert (await ask(shop.app)).body == b"charge 1"
         assert len(shop.charged) == 1
 
     async def test_after_its_time_to_live_a_key_is_new(self, shop: Shop) -> None:
@@ -210,80 +197,74 @@ class TestReplay:
 
         assert (await ask(app, body=b"{}")).body == b"charge 2"
 
-    async def test_a_key_that_is_forgotten_may_come_with_another_body(
-        self, app: IdempotencyKey, shop: Shop, store: MemoryHistory
-    ) -> None:
-        await ask(app)
-        assert (await ask(app, body=b"{}")).status == 422
+    async def test_a_key_that_is_forgotten_may_come_with_another_body(self, shop: Shop) -> None:
+        await ask(shop.app)
+        assert (await ask(shop.app, body=b"{}")).status == 422
 
-        assert await store.forget("http", app_uuid(shop, "k1"))
+        assert await shop.store.forget("http", uuid_of("k1"))
 
-        assert (await ask(app, body=b"{}")).body == b"charge 2"
+        assert (await ask(shop.app, body=b"{}")).body == b"charge 2"
 
-    async def test_the_answer_of_another_run_is_never_shown(
-        self, app: IdempotencyKey, shop: Shop, store: MemoryHistory
-    ) -> None:
-        await ask(app)
-        uuid = app_uuid(shop, "k1")
-        kept = await store.results.get("http", uuid)
+    async def test_the_answer_of_another_run_is_never_shown(self, shop: Shop) -> None:
+        await ask(shop.app)
+        uuid = uuid_of("k1")
+        kept = await shop.store.results.get("http", uuid)
         assert kept is not None
-        await store.forget("http", uuid)
-        await store.results.put("http", uuid, kept, timedelta(hours=1))
-        (claim,) = await store.claim("http", [uuid], "an operator")
-        await store.complete("http", uuid, claim.fence)
+        await shop.store.forget("http", uuid)
+        await shop.store.results.put("http", uuid, kept, timedelta(hours=1))
+        (claim,) = await shop.store.claim("http", [uuid], "an operator")
+        await shop.store.complete("http", uuid, claim.fence)
 
-        reply = await ask(app)
+        reply = await ask(shop.app)
 
         assert (reply.status, reply.problem["type"]) == (409, "urn:doubtless:answer-not-kept")
 
 
-def app_uuid(shop: Shop, key: str) -> str:
+def uuid_of(key: str) -> str:
     scope: dict[str, Any] = {"method": "POST", "path": "/charges", "query_string": b""}
     request = Request(scope | {"headers": [(b"x-api-key", b"shop")]})
     return request.uuid(str(default_caller(request)), key)
 
 
 class TestAddresses:
-    async def test_each_host_has_keys_of_its_own(self, app: IdempotencyKey, shop: Shop) -> None:
+    async def test_each_host_has_keys_of_its_own(self, shop: Shop) -> None:
         for host in ("a.shop.example", "b.shop.example", "A.shop.example", "a.shop.example:8443"):
-            await ask(app, headers={"host": host})
+            await ask(shop.app, headers={"host": host})
 
         assert len(shop.charged) == 2
 
-    async def test_paths_that_decode_alike_are_two_addresses(self, app: IdempotencyKey, shop: Shop) -> None:
+    async def test_paths_that_decode_alike_are_two_addresses(self, shop: Shop) -> None:
         for raw_path in (b"/files/a%2Fb", b"/files/a/b", b"/files/a/b?key=1"):
-            await ask(app, path="/files/a/b", raw_path=raw_path)
+            await ask(shop.app, path="/files/a/b", raw_path=raw_path)
 
         assert len(shop.charged) == 2
 
     @pytest.mark.parametrize("kind", ["Application/JSON", "application/json; charset=utf-8"])
     async def test_a_media_type_has_no_case_and_its_parameters_change_nothing(
-        self, app: IdempotencyKey, shop: Shop, kind: str
+        self, shop: Shop, kind: str
     ) -> None:
-        first = await ask(app, body=b'{"a": 1, "b": 2}')
-        second = await ask(app, body=b'{"b": 2, "a": 1}', headers={"content-type": kind})
+        first = await ask(shop.app, body=b'{"a": 1, "b": 2}')
+        second = await ask(shop.app, body=b'{"b": 2, "a": 1}', headers={"content-type": kind})
 
         assert (first.body, second.body) == (b"charge 1", b"charge 1")
         assert len(shop.charged) == 1
 
 
 class TestStreams:
-    async def test_an_answer_without_a_length_streams_and_is_kept(
-        self, app: IdempotencyKey, shop: Shop
-    ) -> None:
+    async def test_an_answer_without_a_length_streams_and_is_kept(self, shop: Shop) -> None:
         shop.announces_length = False
 
-        first, second = await ask(app), await ask(app)
+        first, second = await ask(shop.app), await ask(shop.app)
 
         assert (first.body, second.body) == (b"charge 1", b"charge 1")
         assert (second.headers["idempotent-replayed"], len(shop.charged)) == ("true", 1)
 
     @pytest.mark.parametrize("announces_length", [True, False])
     async def test_a_long_answer_goes_through_and_is_not_kept(
-        self, shop: Shop, store: MemoryHistory, caplog: pytest.LogCaptureFixture, *, announces_length: bool
+        self, shop: Shop, caplog: pytest.LogCaptureFixture, *, announces_length: bool
     ) -> None:
         shop.announces_length = announces_length
-        app = IdempotencyKey(shop, history=store, answer_limit=7)
+        app = shop.guarded(answer_limit=7)
 
         first, second = await ask(app), await ask(app)
         await ask(app, "k2")
@@ -297,7 +278,6 @@ class TestStreams:
     async def test_the_log_of_an_answer_that_is_not_kept_has_nothing_that_redact_finds(
         self,
         shop: Shop,
-        store: MemoryHistory,
         caplog: pytest.LogCaptureFixture,
         monkeypatch: pytest.MonkeyPatch,
         redact: Redact | None,
@@ -309,7 +289,7 @@ class TestStreams:
             monkeypatch.setattr(guarded.results(), "put", fail)
             await shop(*words)
 
-        guarded = IdempotencyKey(answer, history=store, redact=redact)
+        guarded = IdempotencyKey(answer, history=shop.store, redact=redact)
 
         await ask(guarded)
 
@@ -320,7 +300,7 @@ class TestStreams:
         ("kind", "before_the_end"), [(b"text/event-stream", [b"cha"]), (b"text/plain", [])]
     )
     async def test_only_server_sent_events_leave_before_the_next_part(
-        self, store: MemoryHistory, kind: bytes, before_the_end: list[bytes]
+        self, shop: Shop, kind: bytes, before_the_end: list[bytes]
     ) -> None:
         sent: list[Sent] = []
         seen: list[list[bytes]] = []
@@ -332,19 +312,19 @@ class TestStreams:
             seen.append([event["body"] for event in sent[1:]])
             await send({"type": "http.response.body", "body": b"rge"})
 
-        answer = await ask(IdempotencyKey(live, history=store), sent=sent)
+        answer = await ask(IdempotencyKey(live, history=shop.store), sent=sent)
 
         assert (seen, answer.body) == ([before_the_end], b"charge")
-        assert (await ask(IdempotencyKey(live, history=store))).body == b"charge"
+        assert (await ask(IdempotencyKey(live, history=shop.store))).body == b"charge"
         assert len(seen) == 1
 
-    async def test_what_is_no_request_goes_through(self, store: MemoryHistory) -> None:
+    async def test_what_is_no_request_goes_through(self, shop: Shop) -> None:
         seen: list[str] = []
 
         async def application(scope: Any, receive: Any, send: Any) -> None:
             seen.append(scope["type"])
 
-        app = IdempotencyKey(application, history=store, required=True)
+        app = IdempotencyKey(application, history=shop.store, required=True)
         for kind in ("lifespan", "websocket"):
             await app({"type": kind}, _never, _never)
 
@@ -356,10 +336,8 @@ async def _never(*_: Any) -> Any:
 
 
 class TestRefusals:
-    async def test_a_missing_key_is_refused_where_one_is_required(
-        self, shop: Shop, store: MemoryHistory
-    ) -> None:
-        app = IdempotencyKey(shop, history=store, required=True)
+    async def test_a_missing_key_is_refused_where_one_is_required(self, shop: Shop) -> None:
+        app = shop.guarded(required=True)
 
         reply = await ask(app, None)
 
@@ -367,23 +345,21 @@ class TestRefusals:
         assert not shop.charged
         assert (await ask(app, None, method="GET")).status == 201
 
-    async def test_without_a_key_a_request_goes_through_where_none_is_required(
-        self, app: IdempotencyKey
-    ) -> None:
-        assert [(await ask(app, None)).body for _ in range(2)] == [b"charge 1", b"charge 2"]
+    async def test_without_a_key_a_request_goes_through_where_none_is_required(self, shop: Shop) -> None:
+        assert [(await ask(shop.app, None)).body for _ in range(2)] == [b"charge 1", b"charge 2"]
 
     @pytest.mark.parametrize("key", ["", "  ", '""', "a, b", '"a', "a b", '"a" "b"', "x" * 256, "é"])
-    async def test_a_malformed_key_is_refused(self, app: IdempotencyKey, shop: Shop, key: str) -> None:
-        reply = await ask(app, key)
+    async def test_a_malformed_key_is_refused(self, shop: Shop, key: str) -> None:
+        reply = await ask(shop.app, key)
 
         assert (reply.status, reply.problem["type"]) == (400, "urn:doubtless:malformed-key")
         assert not shop.charged
 
-    async def test_a_key_with_another_body_is_refused(self, app: IdempotencyKey, shop: Shop) -> None:
-        await ask(app, body=b'{"amount": 5, "to": "a"}')
+    async def test_a_key_with_another_body_is_refused(self, shop: Shop) -> None:
+        await ask(shop.app, body=b'{"amount": 5, "to": "a"}')
 
-        same = await ask(app, body=b'{"to":"a","amount":5}')
-        other = await ask(app, body=b'{"amount": 50, "to": "a"}')
+        same = await ask(shop.app, body=b'{"to":"a","amount":5}')
+        other = await ask(shop.app, body=b'{"amount": 50, "to": "a"}')
 
         assert (same.status, same.body) == (201, b"charge 1")
         assert (other.status, other.problem["type"]) == (422, "urn:doubtless:another-body")
@@ -398,19 +374,25 @@ class TestRefusals:
             (b"no json", b"no  json"),
         ],
     )
-    async def test_bodies_that_differ_are_told_apart(
-        self, app: IdempotencyKey, first: bytes, second: bytes
-    ) -> None:
-        await ask(app, body=first)
+    async def test_bodies_that_differ_are_told_apart(self, shop: Shop, first: bytes, second: bytes) -> None:
+        await ask(shop.app, body=first)
 
-        assert (await ask(app, body=second)).status == 422
+        assert (await ask(shop.app, body=second)).status == 422
 
     @pytest.mark.parametrize(
-        "wrong", [{"history": None}, {"scope": "user"}, {"methods": "POST"}, {"wait": 5}, {"retry": None}]
+        "wrong",
+        [
+            *({"history": None}, {"scope": "user"}, {"methods": "POST"}, {"wait": 5}, {"retry": None}),
+            {"authorize": True},
+            *({"keys_per_hour": number} for number in (0, -1, 1.5, True, "9")),
+        ],
+        ids=str,
     )
-    def test_what_it_cannot_do_is_refused(self, wrong: dict[str, Any], store: MemoryHistory) -> None:
-        with pytest.raises(ConfigurationError, match=next(iter(wrong))):
-            IdempotencyKey(_never, **cast("dict[str, Any]", {"history": store, **wrong}))
+    def test_what_it_cannot_do_is_refused(self, wrong: dict[str, Any]) -> None:
+        with pytest.raises(ConfigurationError) as refused:
+            IdempotencyKey(_never, **{"history": MemoryHistory(), **wrong})
+
+        assert refused.value.setting == next(iter(wrong))
 
 
 class TestWhatAKeyIsBoundTo:
@@ -426,18 +408,18 @@ class TestWhatAKeyIsBoundTo:
         ],
     )
     async def test_another_request_with_the_key_is_another_one(
-        self, app: IdempotencyKey, other: dict[str, Any]
+        self, shop: Shop, other: dict[str, Any]
     ) -> None:
-        assert (await ask(app)).body == b"charge 1"
-        assert (await ask(app, **other)).body == b"charge 2"
-        assert (await ask(app)).body == b"charge 1"
+        assert (await ask(shop.app)).body == b"charge 1"
+        assert (await ask(shop.app, **other)).body == b"charge 2"
+        assert (await ask(shop.app)).body == b"charge 1"
 
     @pytest.mark.parametrize("name", CREDENTIALS)
-    async def test_headers_that_authenticate_part_callers(self, app: IdempotencyKey, name: str) -> None:
+    async def test_headers_that_authenticate_part_callers(self, shop: Shop, name: str) -> None:
         ann, bob, users = {name: "ann"}, {name: "bob"}, {name: "ann", "cookie": "session=b"}
         login = {name: "bob", "authorization": "Basic of-the-site"}
 
-        replies = [await ask(app, headers=sent) for sent in (ann, bob, users, login, ann, login)]
+        replies = [await ask(shop.app, headers=sent) for sent in (ann, bob, users, login, ann, login)]
 
         charges = [b"charge 1", b"charge 2", b"charge 3", b"charge 4", b"charge 1", b"charge 4"]
         assert [reply.body for reply in replies] == charges
@@ -458,9 +440,9 @@ class TestWhatAKeyIsBoundTo:
         ],
     )
     async def test_a_request_of_nobody_is_refused(
-        self, app: IdempotencyKey, shop: Shop, known: Mapping[str, Any], caplog: pytest.LogCaptureFixture
+        self, shop: Shop, known: Mapping[str, Any], caplog: pytest.LogCaptureFixture
     ) -> None:
-        replies = [await ask(app, headers={"x-api-key": ""}, known=known) for _ in range(2)]
+        replies = [await ask(shop.app, headers={"x-api-key": ""}, known=known) for _ in range(2)]
 
         assert [(reply.status, reply.problem["type"]) for reply in replies] == [
             (403, "urn:doubtless:unknown-caller")
@@ -468,10 +450,8 @@ class TestWhatAKeyIsBoundTo:
         assert not shop.charged
         assert len(caplog.records) == 1
 
-    async def test_a_request_of_nobody_runs_where_scope_says_that_all_are_one(
-        self, shop: Shop, store: MemoryHistory
-    ) -> None:
-        app = IdempotencyKey(shop, history=store, scope=lambda _: "anybody")
+    async def test_a_request_of_nobody_runs_where_scope_says_that_all_are_one(self, shop: Shop) -> None:
+        app = shop.guarded(scope=lambda _: "anybody")
 
         replies = [await ask(app, headers={"x-api-key": ""}) for _ in range(2)]
 
@@ -503,16 +483,16 @@ class TestWhatAKeyIsBoundTo:
         ],
     )
     async def test_who_an_authentication_has_found_is_another_caller(
-        self, app: IdempotencyKey, ann: Mapping[str, Any], bob: Mapping[str, Any]
+        self, shop: Shop, ann: Mapping[str, Any], bob: Mapping[str, Any]
     ) -> None:
         nobody = {"x-api-key": ""}
 
-        replies = [await ask(app, headers=nobody, known=who) for who in (ann, bob, ann)]
+        replies = [await ask(shop.app, headers=nobody, known=who) for who in (ann, bob, ann)]
 
         assert [reply.body for reply in replies] == [b"charge 1", b"charge 2", b"charge 1"]
 
-    async def test_scope_says_whose_the_key_is(self, shop: Shop, store: MemoryHistory) -> None:
-        app = IdempotencyKey(shop, history=store, scope=lambda request: request.headers.get("x-user"))
+    async def test_scope_says_whose_the_key_is(self, shop: Shop) -> None:
+        app = shop.guarded(scope=lambda request: request.headers.get("x-user"))
 
         first = await ask(app, headers={"x-user": "ann", "authorization": "Bearer old"})
         same = await ask(app, headers={"x-user": "ann", "authorization": "Bearer new"})
@@ -525,29 +505,25 @@ class TestWhatAKeyIsBoundTo:
 
 class TestLargeBodies:
     @pytest.mark.parametrize("byte", [b"\xff", b"\x01", b"a"])
-    async def test_a_body_of_the_limit_runs_whatever_it_is_made_of(
-        self, app: IdempotencyKey, shop: Shop, store: MemoryHistory, byte: bytes
-    ) -> None:
-        assert (await ask(app, body=byte * 1_000_000)).status == 201
+    async def test_a_body_of_the_limit_runs_whatever_it_is_made_of(self, shop: Shop, byte: bytes) -> None:
+        assert (await ask(shop.app, body=byte * 1_000_000)).status == 201
         assert len(shop.charged) == 1
-        assert await store.parking.list() == []
+        assert await shop.store.parking.list() == []
 
-    async def test_a_longer_one_is_refused_and_not_parked(
-        self, app: IdempotencyKey, shop: Shop, store: MemoryHistory
-    ) -> None:
-        reply = await ask(app, body=b"a" * 1_000_001)
+    async def test_a_longer_one_is_refused_and_not_parked(self, shop: Shop) -> None:
+        reply = await ask(shop.app, body=b"a" * 1_000_001)
 
         assert (reply.status, reply.problem["type"]) == (413, "urn:doubtless:body-too-large")
         assert not shop.charged
-        assert await store.parking.list() == []
-        assert (await ask(app, None, body=b"a" * 1_000_001)).status == 201
+        assert await shop.store.parking.list() == []
+        assert (await ask(shop.app, None, body=b"a" * 1_000_001)).status == 201
 
 
 class TestWhoMayHaveTheAnswer:
-    async def test_a_caller_that_may_not_gets_no_kept_answer(self, shop: Shop, store: MemoryHistory) -> None:
+    async def test_a_caller_that_may_not_gets_no_kept_answer(self, shop: Shop) -> None:
         revoked: set[str] = set()
         app = IdempotencyKey(
-            shop, history=store, authorize=lambda request: request.headers["x-api-key"] not in revoked
+            shop, history=shop.store, authorize=lambda request: request.headers["x-api-key"] not in revoked
         )
         first, again = await ask(app), await ask(app)
         revoked.add("shop")
@@ -559,36 +535,23 @@ class TestWhoMayHaveTheAnswer:
         assert b"charge" not in refused.body
         assert len(shop.charged) == 1
 
-    async def test_a_coroutine_function_is_asked(self, shop: Shop, store: MemoryHistory) -> None:
+    async def test_a_coroutine_function_is_asked_and_one_that_fails_gives_nothing_away(
+        self, shop: Shop
+    ) -> None:
         async def never(request: Request) -> bool:
             return False
 
-        app = IdempotencyKey(shop, history=store, authorize=never)
-
-        assert [(await ask(app)).status for _ in range(2)] == [201, 403]
-
-    async def test_one_that_fails_gives_nothing_away(self, shop: Shop, store: MemoryHistory) -> None:
         def fails(request: Request) -> bool:
             raise LookupError("no such session")
 
-        app = IdempotencyKey(shop, history=store, authorize=fails)
-
-        assert [(await ask(app)).status for _ in range(2)] == [201, 403]
-
-    def test_what_cannot_be_called_is_refused(self, shop: Shop, store: MemoryHistory) -> None:
-        nothing: Any = True
-
-        with pytest.raises(ConfigurationError) as error:
-            IdempotencyKey(shop, history=store, authorize=nothing)
-
-        assert error.value.setting == "authorize"
+        for key, authorize in (("k1", never), ("k2", fails)):
+            app = shop.guarded(authorize=authorize)
+            assert [(await ask(app, key)).status for _ in range(2)] == [201, 403]
 
 
 class TestKeysPerHour:
-    async def test_a_caller_with_too_many_new_keys_waits_and_nobody_else_does(
-        self, shop: Shop, store: MemoryHistory
-    ) -> None:
-        app = IdempotencyKey(shop, history=store, keys_per_hour=2)
+    async def test_a_caller_with_too_many_new_keys_waits_and_nobody_else_does(self, shop: Shop) -> None:
+        app = shop.guarded(keys_per_hour=2)
 
         replies = [await ask(app, f"key-{number}") for number in (1, 1, 1, 2, 3)]
         other = await ask(app, "key-3", headers={"x-api-key": "another"})
@@ -609,23 +572,14 @@ class TestKeysPerHour:
         assert waits == [3600.0, 0.0]
         assert quota.wait("ann") == 0.0
 
-    @pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "9"])
-    def test_what_is_no_number_of_keys_is_refused(self, shop: Shop, store: MemoryHistory, wrong: Any) -> None:
-        with pytest.raises(ConfigurationError) as error:
-            IdempotencyKey(shop, history=store, keys_per_hour=wrong)
-
-        assert error.value.setting == "keys_per_hour"
-
 
 class TestInProgress:
-    async def test_a_copy_of_a_running_request_is_told_to_come_again(
-        self, app: IdempotencyKey, shop: Shop
-    ) -> None:
+    async def test_a_copy_of_a_running_request_is_told_to_come_again(self, shop: Shop) -> None:
         shop.go_on.clear()
-        first = asyncio.ensure_future(ask(app))
+        first = asyncio.ensure_future(ask(shop.app))
         await shop.entered.wait()
 
-        copy, other = await ask(app), await ask(app, body=b"{}")
+        copy, other = await ask(shop.app), await ask(shop.app, body=b"{}")
         shop.go_on.set()
 
         assert (copy.status, copy.problem["type"]) == (409, "urn:doubtless:in-progress")
@@ -634,8 +588,8 @@ class TestInProgress:
         assert (await first).status == 201
         assert len(shop.charged) == 1
 
-    async def test_a_copy_may_wait_for_the_running_one(self, shop: Shop, store: MemoryHistory) -> None:
-        app = IdempotencyKey(shop, history=store, wait=timedelta(minutes=5), lease=timedelta(hours=1))
+    async def test_a_copy_may_wait_for_the_running_one(self, shop: Shop) -> None:
+        app = shop.guarded(wait=timedelta(minutes=5), lease=timedelta(hours=1))
         shop.go_on.clear()
         copies = [asyncio.ensure_future(ask(app)) for _ in range(5)]
         await shop.entered.wait()
@@ -647,22 +601,20 @@ class TestInProgress:
         assert sum("idempotent-replayed" in reply.headers for reply in replies) == 4
         assert len(shop.charged) == 1
 
-    async def test_a_client_that_goes_away_does_not_end_the_run(
-        self, app: IdempotencyKey, shop: Shop
-    ) -> None:
+    async def test_a_client_that_goes_away_does_not_end_the_run(self, shop: Shop) -> None:
         shop.go_on.clear()
-        first = asyncio.ensure_future(ask(app))
+        first = asyncio.ensure_future(ask(shop.app))
         await shop.entered.wait()
         first.cancel()
         await asyncio.wait({first})
         shop.go_on.set()
-        waiting = IdempotencyKey(shop, history=store_of(app), wait=timedelta(minutes=5))
+        waiting = IdempotencyKey(shop, history=shop.store, wait=timedelta(minutes=5))
 
         assert (await ask(waiting)).body == b"charge 1"
         assert len(shop.charged) == 1
 
     async def test_an_application_that_ends_a_run_for_such_a_client_hears_of_it_when_it_has_answered(
-        self, store: MemoryHistory
+        self, shop: Shop
     ) -> None:
         """Django cancels a view when its client goes away, in the middle of what it does."""
         done: list[str] = []
@@ -682,60 +634,52 @@ class TestInProgress:
             for one in tasks:
                 one.cancel()
 
-        app = IdempotencyKey(like_django, history=store)
+        app = IdempotencyKey(like_django, history=shop.store)
 
         assert [(await ask(app)).body for _ in range(2)] == [b"ok", b"ok"]
         assert done == ["charged"]
 
-    async def test_the_end_of_a_stream_is_told_to_its_application(self, store: MemoryHistory) -> None:
+    async def test_the_end_of_a_stream_is_told_to_its_application(self, shop: Shop) -> None:
         async def feed(_scope: Any, receive: Any, send: Any) -> None:
             await receive()
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b"1", "more_body": True})
             assert (await receive())["type"] == "http.disconnect"
 
-        assert (await ask(IdempotencyKey(feed, history=store))).body == b"1"
+        assert (await ask(IdempotencyKey(feed, history=shop.store))).body == b"1"
 
 
 class TestNested:
-    async def test_a_guard_within_one_of_its_name_lets_through_what_that_one_runs(
-        self, app: IdempotencyKey, store: MemoryHistory
-    ) -> None:
-        both = IdempotencyKey(app, history=store)
+    async def test_a_guard_within_one_of_its_name_lets_through_what_that_one_runs(self, shop: Shop) -> None:
+        both = IdempotencyKey(shop.app, history=shop.store)
 
         assert [(await ask(both)).body for _ in range(2)] == [b"charge 1", b"charge 1"]
 
-    async def test_one_of_another_name_guards_too(self, app: IdempotencyKey, store: MemoryHistory) -> None:
-        both = IdempotencyKey(app, history=store, name="outside")
+    async def test_one_of_another_name_guards_too(self, shop: Shop) -> None:
+        both = IdempotencyKey(shop.app, history=shop.store, name="outside")
 
         assert [(await ask(both)).body for _ in range(2)] == [b"charge 1", b"charge 1"]
-        assert (await ask(app)).headers["idempotent-replayed"] == "true"
-
-
-def store_of(app: IdempotencyKey) -> Any:
-    return app.guard.store_for_asyncio()
+        assert (await ask(shop.app)).headers["idempotent-replayed"] == "true"
 
 
 class TestInDoubt:
-    async def test_the_answer_names_what_is_parked(
-        self, app: IdempotencyKey, shop: Shop, store: MemoryHistory
-    ) -> None:
-        uuid = app_uuid(shop, "k1")
-        await store.claim("http", [uuid], "a dead worker")
+    async def test_the_answer_names_what_is_parked(self, shop: Shop) -> None:
+        uuid = uuid_of("k1")
+        await shop.store.claim("http", [uuid], "a dead worker")
 
-        reply = await ask(app)
+        reply = await ask(shop.app)
 
         assert (reply.status, reply.problem["type"]) == (409, "urn:doubtless:in-doubt")
         assert reply.problem["uuid"] == uuid
-        parked = await store.parking.get(reply.problem["parked_id"], trigger="http")
+        parked = await shop.store.parking.get(reply.problem["parked_id"], trigger="http")
         assert parked is not None
         assert parked.uuid == uuid
         assert not shop.charged
 
     async def test_a_lost_answer_does_not_make_it_run_again(
-        self, app: IdempotencyKey, shop: Shop, store: MemoryHistory, monkeypatch: pytest.MonkeyPatch
+        self, shop: Shop, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        put, count = store.results.put, [0]
+        put, count = shop.store.results.put, [0]
 
         async def put_once(*args: Any) -> bool:
             count[0] += 1
@@ -743,10 +687,10 @@ class TestInDoubt:
                 raise ConnectionError
             return await put(*args)
 
-        monkeypatch.setattr(store.results, "put", put_once)
+        monkeypatch.setattr(shop.store.results, "put", put_once)
 
-        assert (await ask(app)).body == b"charge 1"
-        assert (await ask(app)).problem["type"] == "urn:doubtless:answer-not-kept"
+        assert (await ask(shop.app)).body == b"charge 1"
+        assert (await ask(shop.app)).problem["type"] == "urn:doubtless:answer-not-kept"
         assert len(shop.charged) == 1
 
 
@@ -754,9 +698,9 @@ class TestShadow:
     """Every request runs, and is answered by the application."""
 
     async def test_a_copy_runs_again_and_gets_its_own_answer(
-        self, shop: Shop, store: MemoryHistory, caplog: pytest.LogCaptureFixture
+        self, shop: Shop, caplog: pytest.LogCaptureFixture
     ) -> None:
-        app = IdempotencyKey(shop, history=store, shadow=True)
+        app = shop.guarded(shadow=True)
 
         first, second = await ask(app), await ask(app)
 
@@ -765,9 +709,9 @@ class TestShadow:
         assert "in shadow it runs; without: DUPLICATE: it already ran" in caplog.text
 
     async def test_another_body_malformed_and_missing_keys_and_long_bodies_run(
-        self, shop: Shop, store: MemoryHistory, caplog: pytest.LogCaptureFixture
+        self, shop: Shop, caplog: pytest.LogCaptureFixture
     ) -> None:
-        app = IdempotencyKey(shop, history=store, shadow=True, required=True, request_limit=20)
+        app = shop.guarded(shadow=True, required=True, request_limit=20)
         long = b'"a body that is longer"'
 
         for key, body in (("k1", b"5"), ("k1", b"6"), ("", b"7"), (None, b"8"), ("k2", long)):
@@ -783,9 +727,9 @@ class TestShadow:
         ]
 
     async def test_a_failure_is_the_applications_own_and_frees_the_key(
-        self, shop: Shop, store: MemoryHistory, caplog: pytest.LogCaptureFixture
+        self, shop: Shop, caplog: pytest.LogCaptureFixture
     ) -> None:
-        app = IdempotencyKey(shop, history=store, shadow=True)
+        app = shop.guarded(shadow=True)
         shop.error = ValueError("no such card")
         with pytest.raises(ValueError, match="no such card"):
             await ask(app)
@@ -796,19 +740,7 @@ class TestShadow:
         assert (await ask(app)).status == 201
 
         assert "in shadow it runs" not in caplog.text
-        assert await store.parking.list() == []
-
-    async def test_a_history_that_is_away_changes_nothing(
-        self, shop: Shop, store: MemoryHistory, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def away(*_args: Any, **_named: Any) -> Any:
-            raise HistoryUnavailableError("asking")
-
-        for name in ("claim", "settle", "lookup"):
-            monkeypatch.setattr(store, name, away)
-        app = IdempotencyKey(shop, history=store, shadow=True)
-
-        assert [(await ask(app)).status for _ in range(2)] == [201, 201]
+        assert await shop.store.parking.list() == []
 
 
 def form(amount: str, *, boundary: str, quoted: bool = False) -> dict[str, Any]:
@@ -824,13 +756,13 @@ def form(amount: str, *, boundary: str, quoted: bool = False) -> dict[str, Any]:
 class TestForms:
     @pytest.mark.parametrize("again", [form("5", boundary="1x"), form("5", boundary="1 '(x", quoted=True)])
     async def test_a_form_that_is_sent_again_between_other_lines_is_the_same(
-        self, app: IdempotencyKey, shop: Shop, again: dict[str, Any]
+        self, shop: Shop, again: dict[str, Any]
     ) -> None:
         again["body"] = again["body"].replace(b"\x00--1x", b"\x00--0").replace(b"\x00--1 '(x", b"\x00--0")
         first = form("5", boundary="00ff")
         first["body"] = first["body"].replace(b"\x00--00ff", b"\x00--0")
 
-        replies = [await ask(app, **first), await ask(app, **again)]
+        replies = [await ask(shop.app, **first), await ask(shop.app, **again)]
 
         assert [reply.status for reply in replies] == [201, 201]
         assert len(shop.charged) == 1
@@ -844,12 +776,10 @@ class TestForms:
             form("5\r\n--00ff", boundary="00ff"),
         ],
     )
-    async def test_another_form_is_another_body(
-        self, app: IdempotencyKey, shop: Shop, other: dict[str, Any]
-    ) -> None:
-        await ask(app, **form("5", boundary="00ff"))
+    async def test_another_form_is_another_body(self, shop: Shop, other: dict[str, Any]) -> None:
+        await ask(shop.app, **form("5", boundary="00ff"))
 
-        assert (await ask(app, **other)).status == 422
+        assert (await ask(shop.app, **other)).status == 422
         assert len(shop.charged) == 1
 
 

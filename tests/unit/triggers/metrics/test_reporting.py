@@ -261,8 +261,9 @@ def test_reports_that_nobody_keeps_close_the_history_that_they_opened(
     eventually(lambda: gc.collect() >= 0 and store.closed)
 
 
+#: A program that ends without closing its guard.
 SCRIPT = """
-import sys
+import multiprocessing, sys
 from triggers.guards import protect
 from triggers.metrics import reporting
 
@@ -271,27 +272,8 @@ guard = protect("charge", history=sys.argv[1])
 guard.handle("order-1", lambda: None)
 """
 
-
-def test_a_program_that_ends_without_closing_reports_its_last_counts(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/history.sqlite3"
-
-    subprocess.run([sys.executable, "-c", SCRIPT, url], check=True)
-
-    store = open_history(url)
-    assert counts(store) == Counts(new=1, runs=1)
-    drive(store.close())
-
-
+#: More of it: a child, which runs none of the handlers that its parent has registered for its end.
 CHILD = """
-import multiprocessing
-import sys
-
-from triggers.guards import protect
-from triggers.metrics import reporting
-
-reporting.PATIENCE = 60.0
-guard = protect("charge", history=sys.argv[1])
-guard.handle("order-1", lambda: None)
 child = multiprocessing.get_context("fork").Process(target=guard.handle, args=("order-2", str))
 child.start()
 child.join()
@@ -299,11 +281,12 @@ sys.exit(child.exitcode)
 """
 
 
-def test_a_child_of_multiprocessing_reports_its_counts_before_it_ends(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("program", "runs"), [(SCRIPT, 1), (SCRIPT + CHILD, 2)], ids=["program", "child"])
+def test_what_ends_without_closing_reports_its_last_counts(tmp_path: Path, program: str, runs: int) -> None:
     url = f"sqlite:///{tmp_path}/history.sqlite3"
 
-    subprocess.run([sys.executable, "-c", CHILD, url], check=True)
+    subprocess.run([sys.executable, "-c", program, url], check=True)
 
     store = open_history(url)
-    assert counts(store) == Counts(new=2, runs=2)
+    assert counts(store) == Counts(new=runs, runs=runs)
     drive(store.close())

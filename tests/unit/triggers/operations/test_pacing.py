@@ -41,12 +41,6 @@ def test_time_that_slow_runs_lost_is_caught_up_for_a_second_only() -> None:
     assert turns == 10 * CAUGHT_UP + 1
 
 
-@pytest.mark.parametrize("rate", [0, -1, 1e9, float("nan"), float("inf")])
-def test_a_rate_that_cannot_be_kept_is_refused(rate: float) -> None:
-    with pytest.raises(ConfigurationError):
-        RunPace(rate)
-
-
 @pytest.mark.parametrize(
     ("text", "rate"), [("50", 50.0), (" 50/s ", 50.0), ("0.5 /s", 0.5), ("", None), (None, None)]
 )
@@ -56,7 +50,7 @@ def test_people_write_a_pace_with_or_without_its_unit(text: str | None, rate: fl
     assert (None if pace is None else pace.rate) == rate
 
 
-@pytest.mark.parametrize("text", ["fast", "5/m", "0", "-1", "nan", "1e9"])
+@pytest.mark.parametrize("text", ["fast", "5/m", "0", "-1", "nan", "inf", "1e9"])
 def test_a_pace_that_cannot_be_kept_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         pace_of(text)

@@ -100,14 +100,6 @@ class TestRejected:
         assert (outcome.executed, outcome.error, effects.runs) == (True, None, ["u-1", "u-1"])
         assert (state_of(book), parked_of(book)) == (EntryOutcome.OK, [])
 
-    def test_one_that_fails_again_stays_parked(self) -> None:
-        book = made(Effects(FatalError("no sense"), FatalError("still none")))
-        book.handle(message())
-
-        assert str(run_the_parked(book).error) == "still none"
-        assert [one.error_message for one in parked_of(book)] == ["still none"]
-        assert state_of(book) is EntryOutcome.FAILED
-
     def test_one_that_is_given_back_stays_parked_and_may_run_again(self) -> None:
         effects = Effects(FatalError("no sense"), TransientError("not now"))
         book = made(effects, on_retry_failure="suspend")
@@ -143,41 +135,22 @@ class TestRejected:
 class TestTwoOperators:
     """They have looked at the same list, and decide at the same time."""
 
-    def test_each_of_their_rejected_messages_runs_once(self) -> None:
-        effects = Effects(*[FatalError("no sense")] * MANY)
-        book = made(effects)
-        for number in range(MANY):
-            book.handle(message(f"u-{number}"))
-
-        run_at_once(book)
-
-        assert sorted(map(str, effects.runs[MANY:])) == sorted(f"u-{number}" for number in range(MANY))
-        assert list(parked_of(book)) == []
-
     @pytest.mark.parametrize("lease", [None, timedelta(minutes=1)])
-    def test_each_of_their_in_doubt_messages_runs_once(self, lease: timedelta | None) -> None:
-        effects = Effects()
-        book = made(effects, lease=lease)
+    @pytest.mark.parametrize("kind", ["rejected", "in doubt", "delivered too often"])
+    def test_each_of_their_messages_runs_once(self, kind: str, lease: timedelta | None) -> None:
+        effects = Effects(*[FatalError("no sense")] * (MANY if kind == "rejected" else 0))
+        book = made(effects, max_delivery_count=1, lease=lease)
         for number in range(MANY):
-            started_by_another(book, f"u-{number}")
-            book.handle(message(f"u-{number}"))
+            if kind == "in doubt":
+                started_by_another(book, f"u-{number}")
+            book.handle(message(f"u-{number}", delivery_count=2 if kind == "delivered too often" else 1))
+        effects.runs.clear()
 
         run_at_once(book)
 
         assert sorted(map(str, effects.runs)) == sorted(f"u-{number}" for number in range(MANY))
         drive(close_settled(book.name, store_of(book), store_of(book).parking))
         assert list(parked_of(book)) == []
-
-    @pytest.mark.parametrize("lease", [None, timedelta(minutes=1)])
-    def test_each_that_was_delivered_too_often_runs_once(self, lease: timedelta | None) -> None:
-        effects = Effects()
-        book = made(effects, max_delivery_count=1, lease=lease)
-        for number in range(MANY):
-            book.handle(message(f"u-{number}", delivery_count=2))
-
-        run_at_once(book)
-
-        assert sorted(map(str, effects.runs)) == sorted(f"u-{number}" for number in range(MANY))
 
     def test_what_fails_again_runs_once_and_stays_parked_with_its_error(self) -> None:
         effects = Effects(*[FatalError("no sense")] * MANY, *[FatalError("still none")] * MANY)
@@ -190,32 +163,28 @@ class TestTwoOperators:
         assert sorted(map(str, effects.runs[MANY:])) == sorted(f"u-{number}" for number in range(MANY))
         assert [one.error_message for one in parked_of(book)] == ["still none"] * MANY
 
-    def test_the_second_one_leaves_what_has_failed_again(self) -> None:
+    def test_the_second_one_leaves_what_has_failed_again_and_meets_a_duplicate_of_what_succeeded(
+        self,
+    ) -> None:
         effects = Effects(FatalError("no sense"), FatalError("still none"))
         book = made(effects)
         book.handle(message())
         [seen_by_both] = parked_of(book)
         lot = store_of(book).parking
 
-        drive(run_parked(book, seen_by_both, lot))
+        first = drive(run_parked(book, seen_by_both, lot))
         second = drive(run_parked(book, seen_by_both, lot))
 
-        assert len(effects.runs) == 2
+        assert (str(first.error), len(effects.runs)) == ("still none", 2)
         assert (second.executed, second.acknowledge) == (False, False)
         assert "somebody has run it since it was parked, and it failed again" in second.reason
         assert [one.error_message for one in parked_of(book)] == ["still none"]
-        assert run_the_parked(book).executed, "the copy that is there now may be decided on"
-
-    def test_the_second_one_meets_a_duplicate_where_the_first_has_succeeded(self) -> None:
-        effects = Effects(FatalError("no sense"))
-        book = made(effects)
-        book.handle(message())
-        [seen_by_both] = parked_of(book)
-
-        first = drive(run_parked(book, seen_by_both, store_of(book).parking))
-        second = drive(run_parked(book, seen_by_both, store_of(book).parking))
-
-        assert (first.executed, second.executed, second.row) == (True, False, 8)
+        assert state_of(book) is EntryOutcome.FAILED
+        [there_now] = parked_of(book)
+        assert drive(run_parked(book, there_now, lot)).executed, (
+            "the copy that is there now may be decided on"
+        )
+        assert drive(run_parked(book, there_now, lot)).row == 8
 
 
 def test_a_copy_that_was_parked_under_an_older_id_is_replaced() -> None:

@@ -9,6 +9,7 @@ import pytest
 from history import ConfigurationError, MemoryHistory
 from history.bridge import drive
 from resolvers import Resolution, Resolved
+from tests.unit.helpers.in_memory import made
 from triggers import AsyncConsumer, Consumer, Message, Outcome, ProviderUnavailableError, Status, trigger
 from triggers.providers import Arrival
 from triggers.providers.memory import MemoryProvider
@@ -21,8 +22,7 @@ def messages(*uuids: str) -> list[Message]:
 
 
 def test_a_duplicate_leaves_a_line_at_info(caplog: pytest.LogCaptureFixture) -> None:
-    @trigger("orders", name="t", history=MemoryHistory())
-    def service(message: Message) -> None: ...
+    service = made(lambda: None)
 
     with caplog.at_level(logging.INFO, LOGGER):
         for message in messages("u-1", "u-1"):
@@ -31,16 +31,11 @@ def test_a_duplicate_leaves_a_line_at_info(caplog: pytest.LogCaptureFixture) -> 
     (record,) = caplog.records
     assert record.levelname == "INFO"
     assert record.getMessage() == "u-1 DUPLICATE: it already ran; not run again (row 8)"
-    assert (vars(record)["trigger"], vars(record)["uuid"], vars(record)["status"]) == (
-        "t",
-        "u-1",
-        "DUPLICATE",
-    )
+    assert [vars(record)[name] for name in ("trigger", "uuid", "status")] == ["book", "u-1", "DUPLICATE"]
 
 
 def test_a_batch_has_one_line_that_counts_them_and_names_the_first(caplog: pytest.LogCaptureFixture) -> None:
-    @trigger("orders", name="t", history=MemoryHistory())
-    def service(message: Message) -> None: ...
+    service = made(lambda: None)
 
     with caplog.at_level(logging.INFO, LOGGER):
         service.handle_batch(messages("a", "b", "a", "b", "c", "c", "a", "a"))
@@ -62,10 +57,9 @@ def test_the_line_has_the_reason_that_the_resolver_gave(
     def resolver(uuid: str, trigger_name: str, message: Message) -> Resolved:
         return Resolved(resolution, "looked into the books")
 
-    @trigger("orders", name="t", history=history, resolver=resolver, lease=None)
-    def service(message: Message) -> None: ...
+    service = made(lambda: None, history=history, resolver=resolver, lease=None)
 
-    drive(history.claim("t", ["u-1"], "somebody", None))
+    drive(history.claim("book", ["u-1"], "somebody", None))
     with caplog.at_level(logging.INFO, LOGGER):
         service.handle(Message(body="", uuid="u-1"))
 
@@ -82,8 +76,7 @@ def test_the_hook_is_told_of_each_duplicate_and_of_nothing_else() -> None:
     def hook(message: Message, outcome: Outcome) -> None:
         heard.append((message.uuid, outcome.status))
 
-    @trigger("orders", name="t", history=MemoryHistory(), on_duplicate=hook)
-    def service(message: Message) -> None: ...
+    service = made(lambda: None, on_duplicate=hook)
 
     service.handle_batch(messages("a", "b", "a"))
     service.handle(messages("b")[0])
@@ -92,23 +85,19 @@ def test_the_hook_is_told_of_each_duplicate_and_of_nothing_else() -> None:
 
 
 def test_what_the_hook_does_harms_no_message(caplog: pytest.LogCaptureFixture) -> None:
-    bodies: list[Any] = []
-
     def hook(message: Message, outcome: Outcome) -> None:
         assert isinstance(message.body, dict)
         message.body.clear()
         raise ValueError("no disk")
 
-    @trigger("orders", name="t", history=MemoryHistory(), on_duplicate=hook)
-    def service(message: Message) -> None: ...
+    service = made(lambda: None, on_duplicate=hook)
 
     sent = Message(body={"id": 1}, uuid="u-1")
     service.handle(sent)
     outcome = service.handle(sent)
-    bodies.append(sent.body)
 
     assert (outcome.status, outcome.acknowledge, outcome.error) == (Status.DUPLICATE, True, None)
-    assert bodies == [{"id": 1}]
+    assert sent.body == {"id": 1}
     assert "u-1: on_duplicate failed, and the message is a duplicate all the same: no disk" in caplog.text
 
 
@@ -116,8 +105,7 @@ def test_a_hook_that_ends_the_process_is_not_held_up() -> None:
     def hook(message: Message, outcome: Outcome) -> None:
         raise SystemExit
 
-    @trigger("orders", name="t", history=MemoryHistory(), on_duplicate=hook)
-    def service(message: Message) -> None: ...
+    service = made(lambda: None, on_duplicate=hook)
 
     service.handle(messages("a")[0])
     with pytest.raises(SystemExit):
@@ -140,10 +128,7 @@ async def test_a_coroutine_function_is_awaited() -> None:
 
 
 def sending_duplicates(history: MemoryHistory) -> Any:
-    @trigger("orders", name="t", history=history, on_duplicate="orders.again", concurrency=1)
-    def service(message: Message) -> None: ...
-
-    return service
+    return made(lambda: None, history=history, on_duplicate="orders.again", concurrency=1)
 
 
 async def sent_twice(provider: MemoryProvider) -> None:
@@ -170,7 +155,7 @@ def test_a_consumer_sends_each_duplicate_whole_to_the_destination_that_is_named(
     consumer = Consumer([sending_duplicates(MemoryHistory())], provider)
     consumer.run(until_idle=0)
 
-    assert (consumer.counts["t"]["ok"], consumer.counts["t"]["duplicate"]) == (2, 1)
+    assert (consumer.counts["book"]["ok"], consumer.counts["book"]["duplicate"]) == (2, 1)
     check_letter(drive(letters_in(provider)))
 
 

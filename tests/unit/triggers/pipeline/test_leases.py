@@ -185,8 +185,9 @@ def test_a_pause_between_retries_is_a_part_of_the_run() -> None:
     assert len(effects.runs) == 2
 
 
-def test_what_waited_behind_a_frozen_process_and_was_run_by_another_is_not_run_again() -> None:
-    """The process stands still after its claim: here its keeper does, and another takes the entry over."""
+@pytest.mark.parametrize("taken_over", [True, False])
+def test_what_waited_behind_a_frozen_process_runs_unless_another_has_run_it(*, taken_over: bool) -> None:
+    """The process stands still after its claim: here its keeper does, and another may take the entry over."""
     effects = Effects()
     history = Counting()
 
@@ -200,32 +201,15 @@ def test_what_waited_behind_a_frozen_process_and_was_run_by_another_is_not_run_a
             assert keeper is not None
             keeper.close()
             eventually(lambda: not _alive(history, "u-2"))
-            successor = made(other, history=history, resolver=resolving(Resolution.NEW))
-            assert successor.handle(message.model_copy(update={"uuid": "u-2"})).executed
+            if taken_over:
+                successor = made(other, history=history, resolver=resolving(Resolution.NEW))
+                assert successor.handle(message.model_copy(update={"uuid": "u-2"})).executed
 
     book = made(service, history=history, lease=SHORT)
     outcomes = book.handle_batch([message("u-1"), message("u-2")])
 
-    assert effects.runs == ["u-1", "by the other"]
-    assert [one.status for one in outcomes] == [Status.NEW, Status.DUPLICATE]
-
-
-def test_what_waited_behind_a_frozen_process_and_is_still_its_own_runs() -> None:
-    effects, history = Effects(), Counting()
-
-    def service(body: bytes, message: Message) -> None:
-        effects.runs.append(message.uuid)
-        if message.uuid == "u-1":
-            keeper = keeper_of(book)
-            assert keeper is not None
-            keeper.close()
-            eventually(lambda: not _alive(history, "u-2"))
-
-    book = made(service, history=history, lease=SHORT)
-    outcomes = book.handle_batch([message("u-1"), message("u-2")])
-
-    assert effects.runs == ["u-1", "u-2"]
-    assert [one.status for one in outcomes] == [Status.NEW, Status.NEW]
+    assert effects.runs == ["u-1", "by the other" if taken_over else "u-2"]
+    assert [one.status for one in outcomes] == [Status.NEW, Status.DUPLICATE if taken_over else Status.NEW]
 
 
 def _alive(history: MemoryHistory, uuid: str) -> bool:

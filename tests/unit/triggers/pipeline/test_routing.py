@@ -89,15 +89,6 @@ class TestRules:
         assert (ran, outcome.rejected, outcome.parked) == ([], True, True)
         assert isinstance(outcome.error, NotJsonError)
 
-    def test_all_of_a_trigger_share_its_history(self) -> None:
-        ran: list[str] = []
-        book = routed(ran)
-
-        outcomes = [book.handle(message(type=kind)) for kind in ("cancel", None)]
-
-        assert [outcome.status for outcome in outcomes] == [Status.NEW, Status.DUPLICATE]
-        assert ran == ["cancel"]
-
     def test_each_service_is_given_what_it_asks_for(self) -> None:
         book = made(echoed)
         got: list[object] = []
@@ -392,23 +383,6 @@ class TestAFilterThatFails:
 
 
 class TestMisuse:
-    @pytest.mark.parametrize(
-        ("settings", "problem"),
-        [
-            ({"selector": "region = "}, r"^selector: the end at character 10"),
-            ({"selector": "body.x = 1"}, r"^selector: .*filter="),
-            ({"selector": 5}, r"^selector: must be text, not 5"),
-            ({"filter": "region = "}, r"^filter: the end at character 10"),
-            ({"filter": 5}, r"^filter: 5 is neither text nor a function"),
-        ],
-        ids=["selector", "selector of the body", "no selector", "filter", "no filter"],
-    )
-    def test_what_cannot_be_read_is_refused_at_decoration(
-        self, settings: dict[str, Any], problem: str
-    ) -> None:
-        with pytest.raises(ConfigurationError, match=problem):
-            made(lambda: None, **settings)
-
     def test_a_filter_must_answer_at_once(self) -> None:
         async def wanted(one: Message) -> bool:
             return True

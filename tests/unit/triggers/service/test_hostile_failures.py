@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, field_validator
 
-from history import EntryOutcome, Message, State
+from history import EntryOutcome, MemoryHistory, Message, State
 from history.bridge import drive
 from history.shell import TaskShell, ThreadShell
 from history.support.rendering import LONGEST_TEXT, LONGEST_TRACE
@@ -79,30 +79,19 @@ class TestServices:
 
         assert [outcome.error is error for outcome in outcomes] == [True] * 3
 
-    def test_one_of_a_transacted_trigger_is_given_back(self, place: int) -> None:
-        book = made(raising(hostile_errors()[place]), transacted=True)
-
-        assert not book.handle(message()).acknowledge
-        assert state_of(book) is EntryOutcome.FAILED
-
-    def test_without_a_history_it_is_told_too(self, place: int) -> None:
-        error = hostile_errors()[place]
-
-        assert made(raising(error), history=None).handle(message()).error is error
-
-    async def test_a_coroutine_function_may_raise_it(self, place: int) -> None:
+    async def test_a_function_of_each_kind_may_raise_it_with_a_history_and_without(self, place: int) -> None:
         error = hostile_errors()[place]
 
         async def service(told: Message) -> None:
             await asyncio.sleep(0)
             raise error
 
-        assert (await made(service).ahandle(message())).error is error
-
-    async def test_a_plain_function_under_asyncio_may_raise_it(self, place: int) -> None:
-        error = hostile_errors()[place]
-
-        assert (await made(raising(error)).ahandle(message())).error is error
+        for each in (service, raising(error)):
+            for history in (MemoryHistory(), None):
+                assert (await made(each, history=history).ahandle(message())).error is error
+        transacted = made(raising(error), transacted=True)
+        assert not transacted.handle(message()).acknowledge
+        assert state_of(transacted) is EntryOutcome.FAILED
 
     def test_a_validator_may_raise_it(self, place: int) -> None:
         error = hostile_errors()[place]
@@ -195,36 +184,21 @@ class TestCancellation:
             await task
         assert state_of(book) is State.STARTED, "as if the process had died"
 
-    async def test_a_service_that_waits_for_something_cancelled_has_failed(self) -> None:
-        async def service(told: Message) -> None:
-            waiting = asyncio.create_task(asyncio.sleep(60))
-            waiting.cancel()
-            await waiting
-
-        outcome = await made(service).ahandle(message())
-
-        assert isinstance(outcome.error, asyncio.CancelledError)
-        assert (outcome.acknowledge, outcome.parked) == (True, True)
-
     async def test_a_service_that_raises_it_by_itself_has_failed(self) -> None:
         async def service(told: Message) -> None:
             raise asyncio.CancelledError
 
-        for book, outcome in (
-            (waiting := made(service), await waiting.ahandle(message())),
-            (blocking := made(raising(asyncio.CancelledError())), blocking.handle(message())),
-        ):
+        async def waiting(told: Message) -> None:
+            task = asyncio.create_task(asyncio.sleep(60))
+            task.cancel()
+            await task
+
+        for each in (service, waiting, raising(asyncio.CancelledError())):
+            book = made(each)
+            outcome = await book.ahandle(message())
             assert isinstance(outcome.error, asyncio.CancelledError)
             assert (outcome.acknowledge, outcome.parked) == (True, True)
             assert state_of(book) is EntryOutcome.FAILED
-
-    async def test_a_time_out_around_it_ends_it(self) -> None:
-        async def service(told: Message) -> None:
-            await asyncio.sleep(60)
-
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05):
-                await made(service).ahandle(message())
 
     async def test_a_resolver_that_is_cancelled_with_its_task_ends(self) -> None:
         begun = asyncio.Event()

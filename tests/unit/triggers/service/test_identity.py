@@ -1,24 +1,24 @@
 """``uuid=``: the identity that a trigger reads where it does not own the sender."""
 
 from typing import Any
-from uuid import UUID
 
 import pytest
 
 from history import ConfigurationError, MemoryHistory, Parked
-from history.bridge import drive
+from history.bridge import drive, settled
 from resolvers import Resolution
 from triggers import Cause, Delivery, Joined, Message, Outcome, Status, Trigger, on_retrieval_failure, trigger
 from triggers.operations.running import run_parked
 from triggers.providers.outgoing import compose_reply
 
-DIGITS = "17"
 
-
-def made(uuid: Any, history: Any = None, **options: Any) -> tuple[Trigger[..., Any], list[str | None]]:
+def made(
+    uuid: Any, *history: MemoryHistory | None, **options: Any
+) -> tuple[Trigger[..., Any], list[str | None]]:
     seen: list[str | None] = []
+    (given,) = history or (MemoryHistory(),)
 
-    @trigger("orders", name="t", history=history or MemoryHistory(), uuid=uuid, **options)
+    @trigger("orders", name="t", history=given, uuid=uuid, **options)
     def service(delivery: Delivery, message: Message) -> None:
         assert delivery.uuid == message.uuid
         seen.append(delivery.uuid)
@@ -26,12 +26,18 @@ def made(uuid: Any, history: Any = None, **options: Any) -> tuple[Trigger[..., A
     return service, seen
 
 
+@pytest.mark.parametrize("asynchronously", [False, True])
 @pytest.mark.parametrize("body", [b'{"event": [{"id": "e-1"}]}', '{"event": [{"id": "e-1"}]}', None])
-def test_what_a_sender_repeats_under_new_identities_runs_once(body: bytes | str | None) -> None:
+async def test_what_a_sender_repeats_under_new_identities_runs_once(
+    body: bytes | str | None, *, asynchronously: bool
+) -> None:
     service, seen = made("body.event[0].id")
     sent: Any = body or {"event": [{"id": "e-1"}]}
+    handle = service.ahandle if asynchronously else service.handle
 
-    outcomes = [service.handle(Message(body=sent, uuid=f"u-{n}", message_id=f"ID:{n}")) for n in (1, 2)]
+    outcomes = [
+        await settled(handle(Message(body=sent, uuid=f"u-{n}", message_id=f"ID:{n}"))) for n in (1, 2)
+    ]
 
     assert [outcome.status for outcome in outcomes] == [Status.NEW, Status.DUPLICATE]
     assert [outcome.uuid for outcome in outcomes] == ["e-1", "e-1"]
@@ -49,40 +55,6 @@ def test_copies_in_one_batch_wait_for_each_other() -> None:
 
     assert statuses == [Status.NEW, Status.NEW, Status.DUPLICATE, Status.DUPLICATE]
     assert seen == ["a", "b"]
-
-
-@pytest.mark.parametrize(
-    ("value", "identity"),
-    [
-        ("7", "7"),
-        (7, "7"),
-        (-7, "-7"),
-        (2**70, str(2**70)),
-        (" 7", " 7"),
-        ("h\ud800lf", "h\ud800lf"),
-        (b"\x00\xff", "00ff"),
-        (UUID(int=7), "00000000-0000-0000-0000-000000000007"),
-    ],
-)
-def test_an_identity_is_made_text_in_one_way(value: Any, identity: str) -> None:
-    def identify(_: Message) -> Any:
-        return value
-
-    service, seen = made(identify)
-
-    outcomes = [service.handle(Message(body="", message_id=f"ID:{n}")) for n in (1, 2)]
-
-    assert [outcome.status for outcome in outcomes] == [Status.NEW, Status.DUPLICATE]
-    assert seen == [identity]
-
-
-@pytest.mark.parametrize("body", ['{"id": 17}', f'{{"id": "{DIGITS}"}}'])
-def test_a_number_and_its_digits_are_one_identity(body: str) -> None:
-    service, seen = made("body.id")
-
-    service.handle(Message(body=body))
-
-    assert seen == [DIGITS]
 
 
 MISSING: tuple[Any, ...] = (
@@ -104,35 +76,20 @@ MISSING: tuple[Any, ...] = (
 @pytest.mark.parametrize("history", [True, False], ids=["history", "none"])
 @pytest.mark.parametrize("body", MISSING, ids=repr)
 def test_a_message_without_identity_is_rejected_and_parked_with_the_reason(
-    body: Any, *, history: bool, tmp_path: Any
+    body: Any, *, history: bool
 ) -> None:
     lot = MemoryHistory().parking
-    service, seen = made("body.id", parking=lot, local_parking_file=tmp_path / "f.sqlite3")
-    if not history:
-        service, seen = made_without_history(lot)
+    service, seen = made("body.id", MemoryHistory() if history else None, parking=lot)
+    sent = Message(body=body, uuid="sent", message_id="ID:1", delivery_count=1)
 
-    outcome = service.handle(Message(body=body, uuid="sent", message_id="ID:1", delivery_count=1))
+    outcome = service.handle(sent)
 
     (parked,) = parked_in(lot)
     assert (outcome.row, outcome.rejected, outcome.acknowledge, outcome.parked) == (19, True, True, True)
     assert outcome.event is not None
     assert outcome.event.cause is Cause.NO_IDENTITY
     assert "uuid=body.id: " in parked.reason
-    assert parked.uuid is None
-    assert parked.message == Message(body=body, uuid="sent", message_id="ID:1", delivery_count=1).known_by(
-        None
-    )
-    assert seen == []
-
-
-def made_without_history(lot: Any) -> tuple[Trigger[..., Any], list[str | None]]:
-    seen: list[str | None] = []
-
-    @trigger("orders", name="t", history=None, uuid="body.id", parking=lot)
-    def service(delivery: Delivery) -> None:
-        seen.append(delivery.uuid)
-
-    return service, seen
+    assert (parked.uuid, parked.message, seen) == (None, sent.known_by(None), [])
 
 
 def parked_in(lot: Any) -> list[Parked]:
@@ -262,15 +219,6 @@ def test_the_parts_of_a_join_are_known_by_it_and_the_whole_is_not_asked() -> Non
         Status.DUPLICATE,
     ]
     assert runs == [2]
-
-
-async def test_an_asyncio_trigger_reads_it_too() -> None:
-    @trigger("orders", name="t", history=MemoryHistory(), uuid="body.id")
-    async def service(order: dict[str, Any]) -> None: ...
-
-    outcomes = [await service.ahandle(Message(body={"id": 1}, message_id=f"ID:{n}")) for n in (1, 2)]
-
-    assert [outcome.status for outcome in outcomes] == [Status.NEW, Status.DUPLICATE]
 
 
 def test_spark_names_a_column_instead() -> None:

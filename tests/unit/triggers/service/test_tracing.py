@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from history import ConfigurationError, MemoryHistory, Message, Uuid
+from tests.unit.helpers.in_memory import made
 from triggers import CARD_NUMBERS, Consumer, Producer, trigger
 from triggers.providers.memory import MemoryProvider
 from triggers.service import tracing
@@ -100,8 +101,7 @@ def test_a_message_has_a_span_that_says_what_became_of_it(traced: Traced) -> Non
 
 
 def test_a_duplicate_says_so(traced: Traced) -> None:
-    @trigger("orders", name="book", history=MemoryHistory(), tracing=True)
-    def book(body: bytes | dict[str, int]) -> None: ...
+    book = made(lambda: None, tracing=True)
 
     book.handle(ORDER)
     traced.clear()
@@ -173,10 +173,7 @@ def test_a_coroutine_runs_inside_of_its_span(traced: Traced) -> None:
 
 
 def test_a_batch_has_one_span_with_counts_and_links(traced: Traced) -> None:
-    history = MemoryHistory()
-
-    @trigger("orders", name="book", history=history, tracing=True)
-    def book(body: bytes | dict[str, int]) -> None: ...
+    book = made(lambda: None, tracing=True)
 
     link = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
     sent = [

@@ -86,3 +86,9 @@ def no_pause(_: float) -> None:
 
 def both_bodies(order: Any, payment: Any) -> object:
     return order, payment
+
+
+def shipping(*failures: BaseException, **settings: Any) -> tuple[Bench, Trigger[..., Any], Runs]:
+    """Return a bench, a trigger on it that joins all, and its service, which fails so."""
+    bench, runs = Bench(), Runs(*failures)
+    return bench, bench.trigger(runs, **settings), runs

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from history import ConfigurationError, MemoryHistory
 from history.bridge import drive
 from tests.unit.helpers.in_memory import NO_FILE, Effects, message
-from tests.unit.triggers.pipeline.joining.joining import Bench, both_bodies, sent
+from tests.unit.triggers.pipeline.joining.joining import Bench, sent
 from triggers import BodyInvalidError, Delivery, Joined, Message, trigger
 from triggers.operations.running import run_parked
 from triggers.pipeline.joining.composite import compose, is_joined
@@ -68,10 +68,6 @@ class TestSettings:
         assert book.settings.join_timeout == timedelta(days=1)
         assert (book.destination, list(book.destinations)) == ("orders", ["orders", "payments"])
         assert repr(book) == "<Trigger book on orders + payments>"
-
-    def test_one_destination_is_a_list_of_one(self) -> None:
-        assert list(trigger("orders", name="book", history=None)(Effects()).destinations) == ["orders"]
-        assert trigger(["orders"], name="book", history=None)(Effects()).destination == "orders"
 
     @pytest.mark.parametrize(
         ("destination", "problem"),
@@ -136,9 +132,6 @@ class TestBinding:
             return order, payment
 
         assert joined_by(ship).result == (Order(id="N-1"), Payment(amount=2.5))
-
-    def test_without_annotations_bodies_come_as_they_are(self) -> None:
-        assert joined_by(both_bodies).result == (ORDER.body, PAYMENT.body)
 
     def test_all_messages_come_by_their_destinations(self) -> None:
         def ship(joined: Joined) -> object:

@@ -9,15 +9,14 @@ from history import EntryOutcome, HistoryUnavailableError, ParkedKind, State
 from history.bridge import drive
 from history.store import Added, Addition
 from resolvers import Resolution
-from tests.unit.helpers.in_memory import Effects
 from tests.unit.triggers.pipeline.joining.joining import (
     NAME,
     Bench,
-    Runs,
     both_bodies,
     joining_of,
     no_pause,
     sent,
+    shipping,
     sweep,
 )
 from triggers import (
@@ -37,8 +36,7 @@ from triggers.operations.running import run_parked
 
 class TestKeeping:
     def test_a_part_is_acknowledged_and_completed_before_its_join_runs(self) -> None:
-        bench, runs = Bench(), Runs()
-        ship = bench.trigger(runs)
+        bench, ship, runs = shipping()
 
         outcome = ship.handle(sent("o"))
 
@@ -48,8 +46,7 @@ class TestKeeping:
         assert runs.seen == []
 
     def test_copies_of_a_part_are_dropped_before_and_after_its_join_ran(self) -> None:
-        bench, runs = Bench(), Runs()
-        ship = bench.trigger(runs)
+        bench, ship, runs = shipping()
 
         ship.handle(sent("o"))
         assert ship.handle(sent("o")).status is Status.DUPLICATE
@@ -60,8 +57,7 @@ class TestKeeping:
         assert (runs.seen, bench.waiting) == ([["o", "p"]], [])
 
     def test_a_part_whose_worker_died_before_it_was_kept_is_kept_by_the_next_one(self) -> None:
-        bench, runs = Bench(), Runs()
-        ship = bench.trigger(runs)
+        bench, ship, runs = shipping()
         drive(bench.history.claim(NAME, ["o"], "who died"))
 
         outcome = ship.handle(sent("o"))
@@ -70,8 +66,7 @@ class TestKeeping:
         assert (outcome.join, runs.seen, bench.parked) == ("waiting", [["o", "p"]], [])
 
     def test_a_message_without_activation_is_parked_with_the_remedy(self) -> None:
-        bench = Bench()
-        ship = bench.trigger(Runs())
+        bench, ship, _ = shipping()
 
         outcome = ship.handle(sent("o", activation=None))
 
@@ -84,8 +79,7 @@ class TestKeeping:
         assert bench.waiting == []
 
     def test_an_activation_that_is_too_long_for_a_uuid_is_parked_and_never_joined(self) -> None:
-        bench, runs = Bench(), Runs()
-        ship = bench.trigger(runs)
+        bench, ship, runs = shipping()
         long, longest = "x" * 8_193, "x" * 8_192
 
         outcomes = ship.handle_batch([sent("o", activation=long), sent("p", "payments", long)])
@@ -99,8 +93,7 @@ class TestKeeping:
     def test_a_message_whose_join_is_spoilt_is_parked_with_the_remedy(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        bench, runs = Bench(), Runs()
-        ship = bench.trigger(runs)
+        bench, ship, _runs = shipping()
 
         async def spoilt(*_: object) -> Added:
             return Added(Addition.SPOILT)
@@ -115,8 +108,7 @@ class TestKeeping:
         assert drive(run_parked(ship, parked, bench.history.parking)).join == "waiting"
 
     def test_a_number_is_an_activation(self) -> None:
-        bench, runs = Bench(), Runs()
-        ship = bench.trigger(runs)
+        _bench, ship, runs = shipping()
 
         number = Message(body="", uuid="o", destination="orders", properties={"activation": 7})
         ship.handle(number)
@@ -125,8 +117,7 @@ class TestKeeping:
         assert runs.seen == [["o", "p"]]
 
     def test_of_two_messages_for_one_place_the_first_is_kept_and_the_second_parked(self) -> None:
-        bench, runs = Bench(), Runs()
-        ship = bench.trigger(runs)
+        bench, ship, runs = shipping()
 
         ship.handle(sent("o"))
         second = ship.handle(sent("o2"))
@@ -138,8 +129,7 @@ class TestKeeping:
         assert runs.seen == [["o", "p"]]
 
     def test_a_second_message_that_was_parked_can_be_run_into_the_next_join(self) -> None:
-        bench, runs = Bench(), Runs()
-        ship = bench.trigger(runs)
+        bench, ship, runs = shipping()
         for one in (sent("o"), sent("o2"), sent("p", "payments")):
             ship.handle(one)
 
@@ -152,8 +142,7 @@ class TestKeeping:
     def test_a_part_that_another_worker_took_over_is_left_to_it(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        bench, runs = Bench(), Runs()
-        ship = bench.trigger(runs)
+        bench, ship, _runs = shipping()
         joining = bench.history.joining
         add = joining.add
 
@@ -173,8 +162,7 @@ class TestKeeping:
     def test_a_part_whose_copy_was_kept_by_another_worker_is_a_duplicate(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        bench, runs = Bench(), Runs()
-        ship = bench.trigger(runs)
+        bench, ship, _runs = shipping()
         joining = bench.history.joining
         add = joining.add
 
@@ -195,8 +183,7 @@ class TestKeeping:
     def test_a_store_that_goes_away_gives_the_part_back_and_suspends(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        bench, runs = Bench(), Runs()
-        ship = bench.trigger(runs)
+        bench, ship, _runs = shipping()
 
         async def away(*_: object) -> Added:
             raise HistoryUnavailableError("adding")
@@ -212,8 +199,7 @@ class TestKeeping:
         assert ship.handle(sent("o")).join == "waiting"
 
     def test_a_selector_is_asked_of_parts_and_not_of_their_join(self) -> None:
-        bench, runs = Bench(), Runs()
-        ship = bench.trigger(runs, selector="activation = 'a' AND JMSMessageID IS NULL AND big IS NULL")
+        bench, ship, runs = shipping(selector="activation = 'a' AND JMSMessageID IS NULL AND big IS NULL")
         unwanted = Message(
             body="", uuid="big", destination="orders", properties={"activation": "a", "big": 1}
         )
@@ -241,8 +227,7 @@ class TestRunning:
         assert bench.waiting == []
 
     def test_activations_and_periods_do_not_mix(self) -> None:
-        bench, runs = Bench(), Runs()
-        ship = bench.trigger(runs)
+        _bench, ship, runs = shipping()
 
         ship.handle_batch([sent("o1"), sent("o2", activation="b"), sent("p2", "payments", "b")])
         ship.handle_batch([sent("p1", "payments"), sent("o3"), sent("p3", "payments")])
@@ -250,8 +235,7 @@ class TestRunning:
         assert runs.seen == [["o2", "p2"], ["o1", "p1"], ["o3", "p3"]]
 
     def test_a_join_that_fails_is_parked_whole_and_can_be_run(self) -> None:
-        bench, runs = Bench(), Runs(ValueError("no"))
-        ship = bench.trigger(runs)
+        bench, ship, runs = shipping(ValueError("no"))
 
         ship.handle(sent("o"))
         failed = ship.handle(sent("p", "payments"))
@@ -268,8 +252,9 @@ class TestRunning:
         assert (bench.parked, runs.seen) == ([], [["o", "p"]] * 2)
 
     def test_retries_are_those_of_the_trigger(self) -> None:
-        bench, runs = Bench(), Runs(TransientError("busy"))
-        ship = bench.trigger(runs, retry=Retry(max_attempts=1, interval=timedelta(0)))
+        bench, ship, _runs = shipping(
+            TransientError("busy"), retry=Retry(max_attempts=1, interval=timedelta(0))
+        )
 
         ship.handle(sent("o"))
 
@@ -277,8 +262,7 @@ class TestRunning:
         assert bench.parked == []
 
     def test_a_join_that_is_given_back_is_found_and_run_again(self) -> None:
-        bench, runs = Bench(), Runs(TransientError("busy"))
-        ship = bench.trigger(runs, on_retry_failure="suspend")
+        bench, ship, runs = shipping(TransientError("busy"), on_retry_failure="suspend")
 
         ship.handle(sent("o"))
         first = ship.handle(sent("p", "payments"))
@@ -291,8 +275,7 @@ class TestRunning:
         assert (bench.waiting, runs.seen) == ([], [["o", "p"]] * 2)
 
     def test_a_join_whose_worker_died_before_it_ran_is_run_when_nobody_holds_it(self) -> None:
-        bench, runs = Bench(), Runs()
-        ship = bench.trigger(runs)
+        bench, ship, runs = shipping()
         ship.handle(sent("o"))
         drive(joining_of(ship).parts.handle(sent("p", "payments")))  # the worker dies here
 
@@ -304,8 +287,7 @@ class TestRunning:
         assert (runs.seen, bench.waiting) == ([["o", "p"]], [])
 
     def test_a_join_whose_worker_died_while_it_ran_is_in_doubt(self) -> None:
-        bench, runs = Bench(), Runs(KeyboardInterrupt())
-        ship = bench.trigger(runs)
+        bench, ship, runs = shipping(KeyboardInterrupt())
         ship.handle(sent("o"))
         with pytest.raises(KeyboardInterrupt):
             ship.handle(sent("p", "payments"))
@@ -324,8 +306,7 @@ class TestRunning:
             asked.append(uuid)
             return Resolution.NEW
 
-        bench, runs = Bench(), Runs(KeyboardInterrupt())
-        ship = bench.trigger(runs, resolver=resolver)
+        bench, ship, runs = shipping(KeyboardInterrupt(), resolver=resolver)
         drive(bench.history.claim(NAME, ["o"], "who died"))
         ship.handle(sent("o"))
         with pytest.raises(KeyboardInterrupt):
@@ -340,8 +321,7 @@ class TestRunning:
     def test_a_join_whose_worker_died_after_it_had_run_is_a_duplicate(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        bench, runs = Bench(), Runs()
-        ship = bench.trigger(runs)
+        bench, ship, runs = shipping()
 
         async def dies(*_: object) -> bool:
             raise HistoryUnavailableError("finishing")
@@ -357,8 +337,7 @@ class TestRunning:
         assert (runs.seen, bench.waiting) == ([["o", "p"]], [])
 
     def test_a_join_that_kills_its_process_each_time_is_rejected_in_the_end(self) -> None:
-        bench, runs = Bench(), Runs(*[KeyboardInterrupt()] * 9)
-        ship = bench.trigger(runs, in_doubt="execute", max_delivery_count=2)
+        bench, ship, runs = shipping(*[KeyboardInterrupt()] * 9, in_doubt="execute", max_delivery_count=2)
         ship.handle(sent("o"))
         with pytest.raises(KeyboardInterrupt):
             ship.handle(sent("p", "payments"))
@@ -387,12 +366,3 @@ class TestRunning:
         ship.handle_batch([sent("o"), sent("p", "payments")])
 
         assert (others, bench.waiting) == ([], [])
-
-
-def test_a_plain_service_under_any_is_not_joined() -> None:
-    bench, effects = Bench(), Effects()
-    book = bench.trigger(effects, join="any")
-
-    book.handle_batch([sent("o", activation=None), sent("p", "payments", None)])
-
-    assert effects.runs == ["o", "p"]

@@ -10,38 +10,23 @@ from tests.unit.triggers.pipeline.joining.joining import Bench, no_pause, sent
 from triggers import NoActivationError, Status, TransientError
 
 
-def test_the_first_of_an_activation_runs_and_the_others_are_discarded() -> None:
+def test_the_first_of_each_activation_runs_and_the_others_are_discarded() -> None:
     bench, effects = Bench(), Effects()
     book = bench.trigger(effects, join="one")
 
-    first, second, third = book.handle_batch([sent("p", "payments"), sent("o"), sent("o2")])
+    first, second, third, other = book.handle_batch(
+        [sent("p", "payments"), sent("o"), sent("o2"), sent("b", activation="b")]
+    )
+    copies = book.handle_batch([sent("p", "payments"), sent("o")])
 
-    assert (first.executed, first.join) == (True, None)
+    assert (first.executed, first.join, other.executed) == (True, None, True)
     for outcome in (second, third):
         assert (outcome.executed, outcome.acknowledge, outcome.join) == (False, True, "discarded")
         assert (outcome.parked, outcome.event, outcome.error) == (False, None, None)
         assert "another message of its activation was first" in outcome.reason
+    assert [copy.status for copy in copies] == [Status.DUPLICATE] * 2
     assert bench.state_of("o") is EntryOutcome.OK
-    assert (effects.runs, bench.parked) == (["p"], [])
-
-
-def test_other_activations_have_a_first_of_their_own() -> None:
-    bench, effects = Bench(), Effects()
-    book = bench.trigger(effects, join="one")
-
-    book.handle_batch([sent("o"), sent("p", "payments", "b")])
-
-    assert effects.runs == ["o", "p"]
-
-
-def test_copies_are_duplicates_of_the_first_and_of_the_discarded() -> None:
-    bench, effects = Bench(), Effects()
-    book = bench.trigger(effects, join="one")
-
-    outcomes = book.handle_batch([sent("o"), sent("p", "payments"), sent("o"), sent("p", "payments")])
-
-    assert [outcome.status for outcome in outcomes[2:]] == [Status.DUPLICATE] * 2
-    assert effects.runs == ["o"]
+    assert (effects.runs, bench.parked) == (["p", "b"], [])
 
 
 def test_after_the_time_out_the_next_message_is_the_first() -> None:
@@ -57,25 +42,17 @@ def test_after_the_time_out_the_next_message_is_the_first() -> None:
     assert effects.runs == ["o", "o3"]
 
 
-def test_a_first_message_that_is_given_back_is_still_the_first() -> None:
-    bench, effects = Bench(), Effects(TransientError("busy"))
+@pytest.mark.parametrize("error", [TransientError("busy"), ValueError("no")], ids=["given back", "parked"])
+def test_a_first_message_that_fails_keeps_the_others_out(error: Exception) -> None:
+    bench, effects = Bench(), Effects(error)
     book = bench.trigger(effects, join="one", on_retry_failure="suspend")
 
-    assert book.handle(sent("o")).suspend
+    failed = book.handle(sent("o"))
+
+    assert failed.suspend is not failed.parked
     assert book.handle(sent("p", "payments")).join == "discarded"
-    assert book.handle(sent("o")).executed
-
-    assert effects.runs == ["o", "o"]
-
-
-def test_a_first_message_that_fails_for_good_keeps_the_others_out() -> None:
-    bench, effects = Bench(), Effects(ValueError("no"))
-    book = bench.trigger(effects, join="one")
-
-    assert book.handle(sent("o")).parked
-    assert book.handle(sent("p", "payments")).join == "discarded"
-
-    assert effects.runs == ["o"]
+    assert book.handle(sent("o")).executed is failed.suspend
+    assert effects.runs == ["o", "o"][: 1 + failed.suspend]
 
 
 def test_a_first_message_whose_worker_died_is_in_doubt() -> None:

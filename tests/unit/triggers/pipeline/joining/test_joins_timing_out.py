@@ -8,14 +8,13 @@ import pytest
 from history import EntryOutcome, HistoryUnavailableError, ParkedKind
 from history.bridge import drive
 from history.store import PeriodState
-from tests.unit.triggers.pipeline.joining.joining import NAME, Bench, Runs, sent, sweep
+from tests.unit.triggers.pipeline.joining.joining import NAME, sent, shipping, sweep
 from triggers import Cause, Status, on_retrieval_failure
 from triggers.operations.running import run_parked
 
 
 def test_what_waits_in_vain_is_parked_with_an_event() -> None:
-    bench, runs = Bench(), Runs()
-    ship = bench.trigger(runs, join_timeout=timedelta(hours=1))
+    bench, ship, runs = shipping(join_timeout=timedelta(hours=1))
     heard: list[Any] = []
     subscription = on_retrieval_failure(NAME)(heard.append)
     ship.handle(sent("p", "payments"))
@@ -37,8 +36,7 @@ def test_what_waits_in_vain_is_parked_with_an_event() -> None:
 
 
 def test_a_message_after_the_time_out_begins_anew() -> None:
-    bench, runs = Bench(), Runs()
-    ship = bench.trigger(runs, join_timeout=timedelta(hours=1))
+    bench, ship, runs = shipping(join_timeout=timedelta(hours=1))
     ship.handle(sent("o"))
     bench.later(hours=2)
 
@@ -51,8 +49,7 @@ def test_a_message_after_the_time_out_begins_anew() -> None:
 
 
 def test_without_a_time_out_a_part_waits_for_years() -> None:
-    bench, runs = Bench(), Runs()
-    ship = bench.trigger(runs, join_timeout=None)
+    bench, ship, runs = shipping(join_timeout=None)
     ship.handle(sent("o"))
     bench.later(days=3650)
 
@@ -63,8 +60,7 @@ def test_without_a_time_out_a_part_waits_for_years() -> None:
 
 
 def test_what_timed_out_can_be_run_into_the_next_join() -> None:
-    bench, runs = Bench(), Runs()
-    ship = bench.trigger(runs)
+    bench, ship, runs = shipping()
     ship.handle(sent("o"))
     bench.later(days=2)
     sweep(ship)
@@ -76,8 +72,7 @@ def test_what_timed_out_can_be_run_into_the_next_join() -> None:
 
 
 def test_a_copy_of_what_timed_out_is_a_duplicate() -> None:
-    bench = Bench()
-    ship = bench.trigger(Runs())
+    bench, ship, _ = shipping()
     ship.handle(sent("o"))
     bench.later(days=2)
     sweep(ship)
@@ -88,8 +83,7 @@ def test_a_copy_of_what_timed_out_is_a_duplicate() -> None:
 
 
 def test_what_cannot_be_parked_stays_and_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench()
-    ship = bench.trigger(Runs())
+    bench, ship, _ = shipping()
     ship.handle(sent("o"))
     bench.later(days=2)
 

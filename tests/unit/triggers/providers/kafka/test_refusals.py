@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -42,69 +42,37 @@ class Listed:
     error: Refused | None = None
 
 
-@dataclass
-class Answers:
-    clock: Clock = field(default_factory=Clock)
-    refusals: Refusals = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.refusals = Refusals("orders", self.clock)
-
-    def refused_for(self, seconds: float) -> None:
-        self.refusals.note(Refused(), [Listed(0)])
-        self.clock.now += seconds
-        self.refusals.note(Refused(), [Listed(0)])
-
-
-def told(caplog: pytest.LogCaptureFixture) -> int:
+def errors_in(caplog: pytest.LogCaptureFixture) -> int:
     return sum(record.levelno == logging.ERROR for record in caplog.records)
 
 
-def test_commits_that_stay_refused_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    answers = Answers()
-
-    answers.refused_for(REFUSING)
-    answers.refused_for(REFUSING)
-
-    assert told(caplog) == 1
-
-
-def test_commits_that_are_refused_again_after_a_success_are_logged_again(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize(
+    ("seconds", "succeeds", "logged"),
+    [(REFUSING, False, 1), (REFUSING, True, 2), (REFUSING / 2, True, 0)],
+    ids=["stays refused", "refused again after a success", "ends soon"],
+)
+def test_commits_that_stay_refused_are_logged_once(
+    caplog: pytest.LogCaptureFixture, seconds: float, *, succeeds: bool, logged: int
 ) -> None:
-    answers = Answers()
+    clock = Clock()
+    refusals = Refusals("orders", clock)
 
-    answers.refused_for(REFUSING)
-    answers.refusals.note(None, [Listed(0)])
-    answers.refused_for(REFUSING)
+    for _ in range(2):
+        refusals.note(Refused(), [Listed(0)])
+        clock.now += seconds
+        refusals.note(Refused(), [Listed(0)])
+        if succeeds:
+            refusals.note(None, [Listed(0)])
 
-    assert told(caplog) == 2
-
-
-def test_refusals_are_counted_once(caplog: pytest.LogCaptureFixture) -> None:
-    answers = Answers()
-    answers.refusals.note(Refused(), [Listed(0), Listed(3)])
-    answers.refusals.note(None, [Listed(0), Listed(3, Refused())])
-
-    assert [answers.refusals.take(), answers.refusals.take()] == [3, 0]
+    assert errors_in(caplog) == logged
 
 
-def test_refusals_that_end_soon_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    answers = Answers()
+def test_refusals_of_all_partitions_or_of_one_are_counted_once() -> None:
+    refusals = Refusals("orders", Clock())
 
-    answers.refused_for(REFUSING / 2)
-    answers.refusals.note(None, [Listed(0)])
-    answers.refused_for(REFUSING / 2)
-
-    assert told(caplog) == 0
-
-
-def test_all_partitions_are_refused_by_one_error() -> None:
-    assert Answers().refusals.note(Refused(), [Listed(0), Listed(3)]) == [0, 3]
-
-
-def test_one_of_several_partitions_can_be_refused() -> None:
-    assert Answers().refusals.note(None, [Listed(0), Listed(3, Refused())]) == [3]
+    assert refusals.note(Refused(), [Listed(0), Listed(3)]) == [0, 3]
+    assert refusals.note(None, [Listed(0), Listed(3, Refused())]) == [3]
+    assert [refusals.take(), refusals.take()] == [3, 0]
 
 
 @dataclass(frozen=True)
@@ -117,35 +85,37 @@ class Answer:
         return KafkaError(self.code)
 
 
-def polled(*codes: int) -> None:
-    """Let a member that joins get these answers."""
+@pytest.mark.parametrize(
+    ("codes", "logged"),
+    [
+        ([KafkaError.INCONSISTENT_GROUP_PROTOCOL] * 3, 1),
+        ([KafkaError.INCONSISTENT_GROUP_PROTOCOL, KafkaError.GROUP_MAX_SIZE_REACHED], 2),
+        ([KafkaError._TRANSPORT], 0),  # noqa: SLF001
+    ],
+    ids=["stays refused", "two answers", "what librdkafka mends itself"],
+)
+def test_each_answer_to_a_join_is_logged_once(
+    caplog: pytest.LogCaptureFixture, codes: list[int], logged: int
+) -> None:
     member = Member({}, "orders", Inbox())
+
     for code in codes:
         member._take(Answer(code))  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
-
-def test_a_join_that_stays_refused_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    polled(*[KafkaError.INCONSISTENT_GROUP_PROTOCOL] * 3)
-
-    assert told(caplog) == 1
+    assert errors_in(caplog) == logged
 
 
-def test_each_answer_of_the_brokers_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    polled(KafkaError.INCONSISTENT_GROUP_PROTOCOL, KafkaError.GROUP_MAX_SIZE_REACHED)
-
-    assert told(caplog) == 2
+@trigger("orders", name="orders", history=MemoryHistory())
+def work(message: Message) -> None: ...
 
 
-def test_what_librdkafka_mends_itself_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    polled(KafkaError._TRANSPORT)  # noqa: SLF001
-
-    assert told(caplog) == 0
+@trigger("orders", name="orders", history=MemoryHistory())
+async def awork(message: Message) -> None: ...
 
 
-@pytest.mark.parametrize("stops", [Consumer, AsyncConsumer])
-def test_a_consumer_that_stops_does_not_wait_for_its_share(
-    stops: type[Consumer] | type[AsyncConsumer], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def never_joins(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Let members wait for their share for ever; the event is set once one does."""
     joining = threading.Event()
 
     def wait_for_ever(member: Member) -> None:
@@ -154,13 +124,13 @@ def test_a_consumer_that_stops_does_not_wait_for_its_share(
 
     monkeypatch.setattr(Member, "_begin", wait_for_ever)
     monkeypatch.setattr("triggers.providers.kafka.consumer.JOINING", 10 * PATIENCE)
+    return joining
 
-    @trigger("orders", name="orders", history=MemoryHistory())
-    def work(message: Message) -> None: ...
 
-    @trigger("orders", name="orders", history=MemoryHistory())
-    async def awork(message: Message) -> None: ...
-
+@pytest.mark.parametrize("stops", [Consumer, AsyncConsumer])
+def test_a_consumer_that_stops_does_not_wait_for_its_share(
+    stops: type[Consumer] | type[AsyncConsumer], never_joins: threading.Event
+) -> None:
     provider = open_provider("kafka://127.0.0.1:1")
 
     def run() -> None:
@@ -179,7 +149,7 @@ def test_a_consumer_that_stops_does_not_wait_for_its_share(
     stopping: list[Any] = []
     running = threading.Thread(target=run, daemon=True)
     running.start()
-    assert joining.wait(PATIENCE)
+    assert never_joins.wait(PATIENCE)
     (stop,) = stopping
     (stop.stop if isinstance(stop, Consumer) else stop)()
     running.join(PATIENCE)
@@ -187,6 +157,7 @@ def test_a_consumer_that_stops_does_not_wait_for_its_share(
     assert not running.is_alive()
 
 
+@pytest.mark.usefixtures("never_joins")
 def test_a_stop_that_comes_as_a_worker_begins_to_join_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     joining, asked = threading.Event(), threading.Event()
     start, interrupt = Member.start, Kafka.interrupt
@@ -200,16 +171,8 @@ def test_a_stop_that_comes_as_a_worker_begins_to_join_is_not_missed(monkeypatch:
         interrupt(provider)
         asked.set()
 
-    def wait_for_ever(member: Member) -> None:
-        member._wake.wait()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-
     monkeypatch.setattr(Member, "start", start_late)
     monkeypatch.setattr(Kafka, "interrupt", interrupt_early)
-    monkeypatch.setattr(Member, "_begin", wait_for_ever)
-    monkeypatch.setattr("triggers.providers.kafka.consumer.JOINING", 10 * PATIENCE)
-
-    @trigger("orders", name="orders", history=MemoryHistory())
-    def work(message: Message) -> None: ...
 
     consumer = Consumer([work], open_provider("kafka://127.0.0.1:1"))
     running = threading.Thread(target=consumer.run, daemon=True)

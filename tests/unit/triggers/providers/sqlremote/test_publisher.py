@@ -3,9 +3,6 @@
 from dataclasses import replace
 from datetime import timedelta
 
-import pytest
-
-from history.errors import ConfigurationError
 from history.store import watermark
 from history.store.watermark import Epoch, Incoming, Offset, Outgoing, broken_rules, new_epoch
 from tests.unit.triggers.providers.sqlremote.bench import (
@@ -24,7 +21,7 @@ from tests.unit.triggers.providers.sqlremote.bench import (
 from triggers.providers.sqlremote.protocol import publisher as pub
 from triggers.providers.sqlremote.protocol.alarms import Alarm, AlarmKind
 from triggers.providers.sqlremote.protocol.packet import DEFAULT_MESSAGE_SIZE, LinkReport
-from triggers.providers.sqlremote.protocol.publisher import Announce, PublisherSettings, PublisherState
+from triggers.providers.sqlremote.protocol.publisher import Announce, PublisherSettings
 
 
 def ticked(link: Bench, later: timedelta = timedelta(0)) -> pub.PublisherStep:
@@ -199,7 +196,7 @@ class TestProbes:
             (Announce(probe=True),),
         ]
 
-    def test_a_confirmation_gives_the_rest_its_time(self) -> None:
+    def test_a_confirmation_gives_the_rest_its_time_and_what_is_confirmed_needs_none(self) -> None:
         link = Bench()
         link.send(B, C)
         link.now += link.publishing.probe_after - MINUTE
@@ -207,12 +204,7 @@ class TestProbes:
 
         assert ticked(link, MINUTE).actions == ()
         assert ticked(link, link.publishing.probe_after).actions == (Announce(probe=True),)
-
-    def test_what_is_confirmed_needs_none(self) -> None:
-        link = Bench()
-        link.send(B)
-        link.confirm(B)
-
+        link.confirm(C)
         assert ticked(link, 10 * link.publishing.probe_after).actions == ()
 
     def test_a_process_that_starts_asks_once_what_its_peer_has_and_then_waits(self) -> None:
@@ -263,8 +255,10 @@ class TestAlarms:
 
 
 class TestMessageSize:
-    def test_another_one_sends_again_under_another_count(self) -> None:
+    def test_another_one_sends_again_under_another_count_and_the_first_is_no_other(self) -> None:
         link = Bench()
+        link.restart_publisher()
+        assert link.p == (A, A, 0)
         link.send(C)
         link.confirm(B)
         link.publishing = PublisherSettings(message_size=20_000)
@@ -276,37 +270,12 @@ class TestMessageSize:
         link.restart_publisher()
         assert link.p == (D, B, 1)
 
-    def test_the_first_one_is_no_other(self) -> None:
-        link = Bench()
-
-        link.restart_publisher()
-
-        assert link.p == (A, A, 0)
-
-
-BAD: dict[str, dict[str, object]] = {
-    "message_size": {"message_size": 100},
-    "resend_urgency": {"resend_urgency": -MINUTE},
-    "probe_after": {"probe_after": timedelta(0)},
-}
-
-
-@pytest.mark.parametrize("setting", BAD)
-def test_a_setting_that_cannot_work_is_refused(setting: str) -> None:
-    with pytest.raises(ConfigurationError, match=setting):
-        PublisherSettings(**BAD[setting])  # type: ignore[arg-type]
-
 
 class TestRows:
-    def test_a_row_that_was_written_by_rules_breaks_none(self) -> None:
-        outgoing = Outgoing(epoch=EPOCH, log_send=D, log_sent=C, confirm_sent=B)
-        incoming = Incoming(epoch=EPOCH, log_received=Offset(9), confirm_received=Offset(9))
-
-        assert broken_rules(outgoing, incoming, log_end=D) == ()
-
-    def test_a_row_that_was_written_by_hand_is_told_apart(self) -> None:
+    def test_a_row_that_was_written_by_hand_is_told_apart_from_one_by_rules(self) -> None:
         outgoing = Outgoing(epoch=EPOCH, log_send=D, log_sent=B, confirm_sent=C, send_count=-1)
         incoming = Incoming(epoch=EPOCH, log_received=Offset(8), confirm_received=Offset(9))
+        by_rules = replace(outgoing, log_sent=C, confirm_sent=B, send_count=0)
 
         assert broken_rules(outgoing, incoming, log_end=A) == (
             "confirm_sent <= log_sent",
@@ -315,6 +284,7 @@ class TestRows:
             "confirm_received <= log_received",
             "counts are not negative",
         )
+        assert broken_rules(by_rules, replace(incoming, log_received=Offset(9)), log_end=D) == ()
 
     def test_a_later_epoch_sorts_after_an_earlier_one(self) -> None:
         epochs = [new_epoch(NOW + later * MINUTE, token) for later, token in ((0, "z"), (1, "b"), (2, "a"))]
@@ -325,6 +295,3 @@ class TestRows:
         row = Incoming(epoch=EPOCH, rereceive_count=3)
 
         assert watermark.adopt_count(row, 2) == row
-
-    def test_a_publisher_begins_with_nothing_outstanding(self) -> None:
-        assert not PublisherState(columns=Outgoing(epoch=EPOCH)).columns.outstanding

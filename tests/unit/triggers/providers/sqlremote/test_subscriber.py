@@ -1,5 +1,6 @@
 """The receiving end: what the vectors leave out."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -25,6 +26,7 @@ from triggers.providers.sqlremote.protocol.header import Header
 from triggers.providers.sqlremote.protocol.inbox import DeleteMessages, SubscriberSettings
 from triggers.providers.sqlremote.protocol.packet import LinkReport, Packet
 from triggers.providers.sqlremote.protocol.parts import DIGEST_SIZE, PacketRecord, split
+from triggers.providers.sqlremote.protocol.publisher import PublisherSettings
 from triggers.providers.sqlremote.protocol.verdicts import Verdict, classify
 
 AB, BC, CD = (
@@ -223,10 +225,8 @@ class TestGaps:
         assert link.poll(BC, CD, later) == [REQUEST]
         assert (link.subscriber.tally.overflow, link.deleted) == (1, ["m2", "m0", "m1"])
 
-    def test_a_batch_asks_at_once(self) -> None:
+    def test_a_batch_asks_at_once_and_for_nothing_without_a_gap(self) -> None:
         assert Bench().poll(BC, final=True) == [REQUEST]
-
-    def test_a_batch_without_a_gap_asks_for_nothing(self) -> None:
         assert Bench().poll(AB, final=True) == [LinkReport(EPOCH, B, 0)]
 
     def test_one_that_is_announced_survives_the_poll_that_brought_it(self) -> None:
@@ -244,24 +244,18 @@ class TestGaps:
 
 
 class TestRequests:
-    def test_one_is_repeated_until_something_is_heard(self) -> None:
+    def test_one_is_repeated_until_something_is_heard_and_when_stale_messages_come(self) -> None:
         link = Bench()
         link.poll(BC)
         assert link.poll() == [REQUEST]
 
         assert link.poll() == []
+        assert link.poll(CD) == [REQUEST]
         link.now += link.receiving.repeat_after
         assert link.poll() == [REQUEST]
         assert link.poll(control(A, resend_count=1)) == []
         link.now += link.receiving.repeat_after
         assert link.poll() == []
-
-    def test_one_is_repeated_when_stale_messages_come(self) -> None:
-        link = Bench()
-        link.poll(BC)
-        link.poll()
-
-        assert link.poll(CD) == [REQUEST]
 
     def test_one_is_repeated_after_a_crash(self) -> None:
         link = Bench()
@@ -292,14 +286,12 @@ class TestReports:
         assert link.poll() == [LinkReport(EPOCH, A, 0)]
         assert link.poll() == []
 
-    def test_a_duplicate_is_confirmed_again(self) -> None:
-        assert Bench(B).poll(AB) == [LinkReport(EPOCH, B, 0)]
-
-    def test_a_probe_is_answered_and_an_announcement_is_not(self) -> None:
+    def test_a_probe_and_a_duplicate_are_answered_and_an_announcement_is_not(self) -> None:
         link = Bench(B)
 
         assert link.poll(control(B, probe=True)) == [LinkReport(EPOCH, B, 0)]
         assert link.poll(control(B)) == []
+        assert link.poll(AB) == [LinkReport(EPOCH, B, 0)]
 
     def test_a_stale_probe_is_answered(self) -> None:
         link = Bench()
@@ -394,18 +386,19 @@ class TestGroups:
         assert (link.applied, link.subscriber.columns.receive_count) == ([B, C, D], 1)
 
 
-BAD: dict[str, dict[str, object]] = {
-    "message_size": {"message_size": 100},
-    "patience": {"patience": 0},
-    "max_gap_messages": {"max_gap_messages": 0},
-    "group": {"group": 0},
-    "poll_interval": {"poll_interval": timedelta(0)},
-    "max_gap_age": {"max_gap_age": timedelta(0)},
-    "repeat_after": {"repeat_after": -MINUTE},
-}
+BAD: list[tuple[Callable[..., object], dict[str, object]]] = [
+    *((SubscriberSettings, {name: 0}) for name in ("patience", "max_gap_messages", "group")),
+    *((SubscriberSettings, {name: timedelta(0)}) for name in ("poll_interval", "max_gap_age")),
+    (SubscriberSettings, {"repeat_after": -MINUTE}),
+    (PublisherSettings, {"resend_urgency": -MINUTE}),
+    (PublisherSettings, {"probe_after": timedelta(0)}),
+    *((settings, {"message_size": 100}) for settings in (SubscriberSettings, PublisherSettings)),
+]
 
 
-@pytest.mark.parametrize("setting", BAD)
-def test_a_setting_that_cannot_work_is_refused(setting: str) -> None:
-    with pytest.raises(ConfigurationError, match=setting):
-        SubscriberSettings(**BAD[setting])  # type: ignore[arg-type]
+@pytest.mark.parametrize(("settings", "wrong"), BAD, ids=str)
+def test_a_setting_of_either_end_that_cannot_work_is_refused(
+    settings: Callable[..., object], wrong: dict[str, object]
+) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+        settings(**wrong)
