@@ -1,4 +1,4 @@
-"""Properties of messages as text and a number for their type.
+"""Properties of messages as text and a number for their type, and their conversion to other types, as in JMS.
 
 The numbers of ``dms_msg_properties.data_type`` are 1 to 8, in the order in which JMS names the types. Ours is
 9: a string that a database cannot hold as it is (with a NUL, or invalid Unicode), as JSON.
@@ -31,6 +31,19 @@ class PropertyFormatError(ValueError):
 
 #: How many bits the whole numbers have.
 _BITS = {PropertyType.BYTE: 8, PropertyType.SHORT: 16, PropertyType.INT: 32, PropertyType.LONG: 64}
+
+_FRACTIONS = (PropertyType.FLOAT, PropertyType.DOUBLE)
+
+#: The other types that a property may be read as; a string may be read as anything that its text is.
+_WIDER: dict[PropertyType, tuple[PropertyType, ...]] = {
+    PropertyType.BOOLEAN: (PropertyType.BOOLEAN,),
+    PropertyType.BYTE: (PropertyType.BYTE, PropertyType.SHORT, PropertyType.INT, PropertyType.LONG),
+    PropertyType.SHORT: (PropertyType.SHORT, PropertyType.INT, PropertyType.LONG),
+    PropertyType.INT: (PropertyType.INT, PropertyType.LONG),
+    PropertyType.LONG: (PropertyType.LONG,),
+    PropertyType.FLOAT: _FRACTIONS,
+    PropertyType.DOUBLE: (PropertyType.DOUBLE,),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +83,22 @@ class Stored:
             return _parsed(PropertyType(self.data_type), self.text)
         except ValueError as error:
             raise PropertyFormatError(f"{self.text!r} is no property of type {self.data_type}") from error
+
+    def read_as(self, wanted: PropertyType) -> PropertyValue:
+        """Return the value as JMS converts it: to a wider number, to text, or from text.
+
+        Raises:
+            PropertyFormatError: it cannot be converted.
+        """
+        own = PropertyType(self.data_type)
+        text = self.value if own is PropertyType.ESCAPED else self.text
+        if wanted is PropertyType.STRING:
+            return text
+        if own in (PropertyType.STRING, PropertyType.ESCAPED):
+            return Stored(wanted, None if text is None else str(text)).value
+        if wanted in _WIDER[own]:
+            return self.value
+        raise PropertyFormatError(f"a {own.name.lower()} property cannot be read as {wanted.name.lower()}")
 
 
 def _parsed(property_type: PropertyType, text: str) -> PropertyValue:

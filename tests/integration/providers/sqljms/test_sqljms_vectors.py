@@ -14,7 +14,7 @@ from tests.fixtures.threads import in_threads
 from triggers import trigger
 from triggers.pipeline.protocol import Pipeline
 from triggers.providers.sqljms.destinations import DestinationKind
-from triggers.providers.sqljms.properties import PropertyType
+from triggers.providers.sqljms.properties import PropertyFormatError, PropertyType, Stored
 from triggers.providers.sqljms.receiving import entries
 from triggers.providers.sqljms.receiving.entries import EntrySource
 
@@ -305,6 +305,18 @@ def test_d15_what_was_sent_is_stored_with_its_type(database: Database) -> None:
     }
     [arrival] = received(opened(provider, QUEUE))
     assert dict(arrival.message.properties) == sent
+
+
+def test_d15_a_property_is_read_as_a_wider_type_or_as_text() -> None:
+    number, long, word = Stored(4, "7"), Stored(5, "7"), Stored(8, "7")
+
+    assert number.read_as(PropertyType.LONG) == 7
+    assert number.read_as(PropertyType.STRING) == "7"
+    assert word.read_as(PropertyType.INT) == 7
+    with pytest.raises(PropertyFormatError):
+        long.read_as(PropertyType.INT)
+    with pytest.raises(PropertyFormatError):
+        Stored(8, "x").read_as(PropertyType.INT)
 
 
 def test_d16_a_queue_is_made_once_however_many_start_at_once(database: Database) -> None:
