@@ -1,7 +1,6 @@
 """The four curves: each is speed, in messages a second, over one thing that grows."""
 
 import multiprocessing
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 from benchmarks.filling import numbered, remember
+from benchmarks.rows.steady import Calls
 from history.bridge import drive
 from history.message import Message
 from history.redis import RedisHistory
@@ -104,23 +104,13 @@ def bodies(url: str, sizes: Sequence[int] = BODIES, batch: int = 100) -> Curve:
 def _consumed(url: str, size: int, batch: int) -> float:
     amount, stream = max(1000, min(20_000, 20_000_000 // size)), f"bodies-{size}"
     _send(url, stream, size, amount)
-    begun: list[tuple[float, int]] = []
-    done = threading.Event()
+    calls = Calls(amount)
 
     @trigger(stream, name=f"curve.{stream}", history=url, batch=batch, prefetch=2 * batch)
     def idle(messages: list[Message]) -> None:
-        begun.append((time.perf_counter(), len(messages)))
-        if sum(some for _, some in begun) >= amount:
-            done.set()
+        calls.note(len(messages))
 
-    consumer = Consumer([idle], url)
-    thread = threading.Thread(target=consumer.run)
-    thread.start()
-    finished = done.wait(300)
-    consumer.stop()
-    thread.join()
-    assert finished, "the messages were not done in time"
-    return (amount - begun[-1][1]) / (begun[-1][0] - begun[0][0])
+    return 1 / calls.seconds_in(Consumer([idle], url))
 
 
 def _send(url: str, stream: str, size: int, amount: int) -> None:

@@ -5,8 +5,6 @@ call took on. Each worker is used as its documentation advises: ours takes a hun
 procrastinate runs 20 jobs at a time, PgQueuer fetches a hundred.
 """
 
-import threading
-import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +17,7 @@ from benchmarks.bench import Bench
 from benchmarks.measuring import Times
 from benchmarks.result import SPEED, Budget, Result, speeds
 from benchmarks.rows.sqljms_rivals import PgQueuerJobs, ProcrastinateJobs
+from benchmarks.rows.steady import Calls
 from benchmarks.servers import private_postgres
 from history.bridge import drive
 from history.message import Message
@@ -34,9 +33,6 @@ BATCH = 100
 
 #: As how many usual rounds one of these counts.
 SHARE = 15
-
-#: How long a round may take, in seconds.
-PATIENCE = 300.0
 
 #: Where the jobs of the second kind leave their one row.
 TABLE = "CREATE TABLE effects (uuid TEXT)"
@@ -81,26 +77,8 @@ class OurJobs:
 
     def work(self, count: int) -> float:
         """Run a consumer until so many messages are done."""
-        begun: list[tuple[float, int]] = []
-        total = 0
-        done = threading.Event()
-
-        def note(number: int) -> None:
-            nonlocal total
-            begun.append((time.perf_counter(), number))
-            total += number
-            if total >= count:
-                done.set()
-
-        consumer = Consumer([self.make_trigger(note)], self.provider)
-        thread = threading.Thread(target=consumer.run)
-        thread.start()
-        finished = done.wait(PATIENCE)
-        consumer.stop()
-        thread.join()
-        assert finished, "the messages were not done in time"
-        last = begun[-1][0]
-        return (last - begun[0][0]) / (total - begun[-1][1])
+        calls = Calls(count)
+        return calls.seconds_in(Consumer([self.make_trigger(calls.note)], self.provider))
 
     def make_trigger(self, note: Callable[[int], None]) -> Trigger[..., None]:
         """Return the trigger, which calls ``note`` with how many messages it was given."""

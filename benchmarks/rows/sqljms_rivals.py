@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -43,20 +44,31 @@ def _pool(url: str) -> Any:
 
 
 @dataclass(slots=True)
-class ProcrastinateJobs:
-    """procrastinate, with its asyncio worker."""
+class RivalJobs(ABC):
+    """The queue of another library, and its asyncio worker."""
 
     url: str
     insert: bool
     _installed: bool = False
 
     def fill(self, count: int) -> None:
-        """Defer so many jobs, in batches."""
+        """Queue so many jobs, in batches."""
         asyncio.run(self._fill(count))
 
     def work(self, count: int) -> float:
-        """Run a worker until so many jobs are done."""
+        """Run a worker until so many jobs are done; return the seconds for each."""
         return asyncio.run(self._work(count))
+
+    @abstractmethod
+    async def _fill(self, count: int) -> None: ...
+
+    @abstractmethod
+    async def _work(self, count: int) -> float: ...
+
+
+@dataclass(slots=True)
+class ProcrastinateJobs(RivalJobs):
+    """procrastinate, with its asyncio worker."""
 
     def _app(self) -> Any:
         return procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=self.url))
@@ -98,20 +110,8 @@ async def _nothing() -> None:
 
 
 @dataclass(slots=True)
-class PgQueuerJobs:
+class PgQueuerJobs(RivalJobs):
     """PgQueuer, over psycopg."""
-
-    url: str
-    insert: bool
-    _installed: bool = False
-
-    def fill(self, count: int) -> None:
-        """Enqueue so many jobs, in batches."""
-        asyncio.run(self._fill(count))
-
-    def work(self, count: int) -> float:
-        """Run a worker until so many jobs are done."""
-        return asyncio.run(self._work(count))
 
     async def _fill(self, count: int) -> None:
         async with await psycopg.AsyncConnection.connect(self.url, autocommit=True) as connection:

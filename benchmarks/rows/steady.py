@@ -1,5 +1,6 @@
 """The steady state of a consumer on a broker: from the first message that is worked on to the last."""
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -62,6 +63,38 @@ class Work:
 
         consumer = Consumer([idle], self.url + query)
         consumer.run()
+
+
+#: How long the messages of a round may take, in seconds.
+PATIENCE = 300.0
+
+
+@dataclass(slots=True)
+class Calls:
+    """The calls of a service that gets lists of messages, until there were so many messages."""
+
+    wanted: int
+    begun: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
+    total: int = 0
+    done: threading.Event = field(default_factory=threading.Event)
+
+    def note(self, messages: int) -> None:
+        """Note a call with so many messages."""
+        self.begun.append((time.perf_counter(), messages))
+        self.total += messages
+        if self.total >= self.wanted:
+            self.done.set()
+
+    def seconds_in(self, consumer: Consumer) -> float:
+        """Run a consumer until there were enough; return the time of one message."""
+        thread = threading.Thread(target=consumer.run)
+        thread.start()
+        finished = self.done.wait(PATIENCE)
+        consumer.stop()
+        thread.join()
+        assert finished, "the messages were not done in time"
+        (first, _), (last, messages) = self.begun[0], self.begun[-1]
+        return (last - first) / (self.total - messages)
 
 
 W = TypeVar("W", bound=Work)

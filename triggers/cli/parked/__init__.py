@@ -1,6 +1,5 @@
 """``doubtless parked``: ``commands.py`` has the commands, and ``options.py`` their options.
 
-``deciding.py`` asks about a decision and carries it out, and ``running.py`` runs messages. ``importing.py``
-reads dead letters in.
-``commenting.py`` writes comments. What they call is in ``triggers/operations/``.
+``deciding.py`` asks about a decision and carries it out, and ``running.py`` runs messages. What they call is
+in ``triggers/operations/``.
 """

@@ -7,34 +7,40 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from history.beside.comments import Comment, comments_of
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.store import HistoryStore
 from history.store.decisions import DecisionKind
 from history.store.parking import ParkedLabel, Parking, oldest_first
 from history.store.sealing import why_locked
-from triggers.cli.parked.commenting import comment
-from triggers.cli.parked.deciding import COLUMNS, carry_out, preview
-from triggers.cli.parked.importing import import_
+from history.store.security import SecurityEvent
+from triggers.cli.parked.deciding import COLUMNS, carry_out, login, preview
 from triggers.cli.parked.options import LOCAL_OPTION, DecisionRequest, with_request, with_selection
 from triggers.cli.parked.running import described, run_all
 from triggers.cli.shared.arguments import rate_of
 from triggers.cli.shared.configured import configuration_of
+from triggers.cli.shared.embedded import provider_to_look_into
 from triggers.cli.shared.general_options import CommandGroup
 from triggers.cli.shared.options import (
     HISTORY_OPTION,
+    ONLY_OPTION,
+    PROVIDER_OPTION,
     TRIGGER_OPTION,
     confirm,
+    connected,
     limit_option,
     opened,
     opened_local,
     trigger_names,
 )
 from triggers.cli.shared.output import CliState
+from triggers.configuration.limits import LARGEST
 from triggers.operations.choosing import Selection, chosen, get, nothing_like, summary, walk
 from triggers.operations.decisions import decider, decision_rows, lot_names
 from triggers.operations.journals import refuse_unknown_trigger
 from triggers.operations.messages import comments_about, row_of, whole
+from triggers.security.commands import command_record, os_user, recorded
 
 if TYPE_CHECKING:
     from triggers.consumer.options import AnyTrigger
@@ -44,11 +50,88 @@ app = CommandGroup(
     help="Look at parked messages (In Doubt, rejected, unreadable), and run, settle or discard them.",
 )
 
-app.command("comment")(comment)
-app.command("import")(import_)
+#: The name that takes an assignment back.
+NOBODY = "nobody"
 
 _ID: Any = typer.Argument(help="The id, or the beginning of the id if that is unique.")
+_TEXT: Any = typer.Argument(None, help="The comment.")
+_ASSIGN: Any = typer.Option(None, "--assign", help=f"Assign the message to this person, or to {NOBODY}.")
+_WRITER: Any = typer.Option(None, "--by", help="Who writes. By default: the name of the login.")
+_IMPORTER: Any = typer.Option(None, "--by", help="Who imports them. By default: the name of the login.")
+_IMPORTED = ["trigger", "parked"]
 _DECISION_COLUMNS = ["at", "trigger", "decision", "by", "messages", "reason", "outcome"]
+
+
+@app.command()
+def comment(
+    context: typer.Context,
+    parked_id: str = _ID,
+    text: str | None = _TEXT,
+    assign: str | None = _ASSIGN,
+    by: str | None = _WRITER,
+    history: str | None = HISTORY_OPTION,
+) -> None:
+    """Write a comment on a parked message, or assign the message to somebody.
+
+    Comments are never deleted. "parked show" and the page of the message show them.
+    """
+    with opened(history) as store:
+        parked = get(store.parking, parked_id)
+        written = Comment.checked(
+            parked.id,
+            by=by or login(),
+            as_user=str(os_user()),
+            text=text,
+            assigned_to="" if assign == NOBODY else assign,
+        )
+        target = {"trigger": parked.trigger_name, "message": parked.uuid or parked.id}
+        with recorded(store, [command_record(SecurityEvent.COMMENT, by=by, **target)]):
+            drive(comments_of(store).add(parked.trigger_name, written))
+    CliState.of(context).say(f"{parked.uuid or parked.id}: noted")
+
+
+@app.command("import")
+def import_(
+    context: typer.Context,
+    module: str = typer.Argument(help="The module of the triggers."),
+    destination: str = typer.Argument(help="The dead-letter queue or topic, as a trigger would name it."),
+    provider: str | None = PROVIDER_OPTION,
+    history: str | None = HISTORY_OPTION,
+    only: list[str] | None = ONLY_OPTION,
+    subscription: str = typer.Option(
+        "letters", "--subscription", "-s", help="The subscription, or the consumer group, that receives them."
+    ),
+    limit: int | None = typer.Option(None, min=1, max=LARGEST, help="Park at most this many."),
+    until_idle: float = typer.Option(5.0, min=0, help="End after this many seconds without a message."),
+    by: str | None = _IMPORTER,
+) -> None:
+    """Park the messages of a dead-letter queue or topic, so that people can decide about them.
+
+    A message is acknowledged there after it is parked. Messages keep their uuids, so a message that has run
+    is a duplicate. The exit code is 1 if messages stay there, because no trigger of the module is theirs.
+    """
+    from triggers.cli.shared.loading import collect  # noqa: PLC0415  (as above)
+    from triggers.operations.importing import Import  # noqa: PLC0415  (as above)
+
+    state = CliState.of(context)
+    triggers = collect(module, only, configuration=configuration_of(state), tasks=True)
+    url = provider_to_look_into(provider, state, "give the provider of the dead letters")
+    with opened(history, makes=True) as store, connected(url) as link:
+        work = Import(
+            destination=destination,
+            triggers=triggers,
+            stores=lambda _: store,
+            limit=limit,
+            until_idle=until_idle,
+        )
+        records = [command_record(SecurityEvent.IMPORT, by=by, trigger=trigger.name) for trigger in triggers]
+        with recorded(store, records):
+            imported = work.run_on(link, subscription=subscription)
+    rows = [{"trigger": name, "parked": count} for name, count in sorted(imported.parked.items())]
+    state.show("parked", _IMPORTED, rows, none=f"{destination} has no message for these triggers")
+    if imported.left:
+        state.note(f"{imported.left} messages stay there: they name no trigger of {module}, or several fit")
+        raise typer.Exit(1)
 
 
 @app.command("list")

@@ -6,6 +6,7 @@ from typing import Any
 import typer
 
 from history.bridge import drive
+from triggers.cli import sqlremote
 from triggers.cli.shared.arguments import refuse_unreadable
 from triggers.cli.shared.general_options import CommandGroup
 from triggers.cli.shared.logs import LogFormat, log_as_consumer
@@ -38,10 +39,8 @@ def setup(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | 
     after each change of these tables. If the subscription of a peer changed, its link only receives until
     you extract the peer. The exit code is then 1.
     """
-    from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
-
-    with work.opened(settings) as links:
-        work.show_set_up(CliState.of(context), links, work.chosen(links, only))
+    with sqlremote.work.opened(settings) as links:
+        sqlremote.work.show_set_up(CliState.of(context), links, sqlremote.work.chosen(links, only))
 
 
 @app.command()
@@ -50,10 +49,8 @@ def status(context: typer.Context, settings: Path = _SETTINGS, only: list[str] |
 
     The exit code is 1 if a link is stopped.
     """
-    from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
-
-    with work.opened(settings) as links:
-        work.show_status(CliState.of(context), links, work.chosen(links, only))
+    with sqlremote.work.opened(settings) as links:
+        sqlremote.work.show_status(CliState.of(context), links, sqlremote.work.chosen(links, only))
 
 
 @app.command()
@@ -64,10 +61,8 @@ def stop(
     reason: str = typer.Option("somebody stopped it", help="The reason. Status shows it."),
 ) -> None:
     """Stop a link. Its agent notices this within a second or two, between two transactions."""
-    from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
-
-    with work.opened(settings) as links:
-        work.row_of(links, link)
+    with sqlremote.work.opened(settings) as links:
+        sqlremote.work.row_of(links, link)
         drive(links.history.watermarks.stop(link, reason))
     CliState.of(context).say(f"{link} is stopped")
 
@@ -75,10 +70,8 @@ def stop(
 @app.command()
 def start(context: typer.Context, settings: Path = _SETTINGS, link: str = _LINK) -> None:
     """Start a link again that was stopped, or that halted for a reason that is gone."""
-    from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
-
-    with work.opened(settings) as links:
-        row = work.startable(links, link)
+    with sqlremote.work.opened(settings) as links:
+        row = sqlremote.work.startable(links, link)
         drive(links.history.watermarks.stop(link, None))
     before = "it was not stopped" if row.stopped is None else f"it was stopped: {row.stopped}"
     CliState.of(context).say(f"{link} may run; {before}")
@@ -96,14 +89,12 @@ def revoke(
     Remove the link from SETTINGS first, and stop its agent. The peer does not receive what is unconfirmed. To
     add the link again, extract the peer.
     """
-    from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
-
-    with work.opened(settings) as links:
-        unconfirmed = work.revocable(links, link)
+    with sqlremote.work.opened(settings) as links:
+        unconfirmed = sqlremote.work.revocable(links, link)
         confirm(
             f"Forget {link}, whose peer has not confirmed {unconfirmed} transactions of the log?", yes=yes
         )
-        deleted = work.revoked(links, link)
+        deleted = sqlremote.work.revoked(links, link)
     document = {"link": link, "unconfirmed": unconfirmed, "deleted_operations": deleted}
     CliState.of(context).report(document, f"{link} is revoked; {deleted} operations of the log are deleted")
 
@@ -128,18 +119,16 @@ def reset(
     Transactions that were not sent yet stay unsent, so extract the peer from this database at the same
     moment. Then reset the other end as well, with --peer and the position that this command prints.
     """
-    from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
-
-    begin = None if peer is None else work.begin_of(peer)
-    confirm(work.question(link, begin, confirmed), yes=yes)
-    with work.opened(settings) as links:
-        row = work.reset(links, link, peer=begin, confirmed=confirmed)
+    begin = None if peer is None else sqlremote.work.begin_of(peer)
+    confirm(sqlremote.work.question(link, begin, confirmed), yes=yes)
+    with sqlremote.work.opened(settings) as links:
+        row = sqlremote.work.reset(links, link, peer=begin, confirmed=confirmed)
     outgoing = row.watermark.outgoing
     position = f"{outgoing.epoch}:{outgoing.log_sent}"
     text = f"{link} goes on behind {outgoing.confirm_sent if begin is None else begin[1]}"
     if begin is None and confirmed is None:
         text = f"at the other end: doubtless sqlremote reset SETTINGS {link} --peer {position}"
-    CliState.of(context).report({**work.short(row), "begin": position}, text)
+    CliState.of(context).report({**sqlremote.work.short(row), "begin": position}, text)
 
 
 @app.command()
@@ -165,13 +154,11 @@ def extract(
     not continue there. Transactions that are committed here in the meantime are sent, and applied after the
     extract.
     """
-    from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
-
-    where = None if beyond is None else work.begin_of(beyond, option="--beyond")
+    where = None if beyond is None else sqlremote.work.begin_of(beyond, option="--beyond")
     confirm(f"Begin anew with {link}, and let the other end load {to}?", yes=yes)
-    with work.opened(settings) as links:
-        work.row_of(links, link)
-        begin = work.extracted(links, link, to, tables=table or (), beyond=where)
+    with sqlremote.work.opened(settings) as links:
+        sqlremote.work.row_of(links, link)
+        begin = sqlremote.work.extracted(links, link, to, tables=table or (), beyond=where)
     text = f"at the other end: doubtless sqlremote load SETTINGS {link} {to.name}"
     CliState.of(context).report(begin, text)
 
@@ -190,13 +177,11 @@ def load(
     yes: bool = YES_OPTION,
 ) -> None:
     """Replace the rows of the tables in an extract, and continue after it, in one transaction."""
-    from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
-
     refuse_unreadable("FILE", file)
     confirm(f"Replace all rows of the tables in {file}?", yes=yes)
-    with work.opened(settings) as links:
-        work.row_of(links, link)
-        description = work.loaded(links, link, file, discard=discard)
+    with sqlremote.work.opened(settings) as links:
+        sqlremote.work.row_of(links, link)
+        description = sqlremote.work.loaded(links, link, file, discard=discard)
     text = f"{link} goes on behind the extract: {description['rows']} rows are loaded"
     CliState.of(context).report(description, text)
 
@@ -220,16 +205,13 @@ def compare(
     Without --with, show the number of rows and a checksum of each table. The exit code is 1 if something
     differs. Rows that are on their way differ as well.
     """
-    from triggers.cli.sqlremote import comparing  # noqa: PLC0415  (loads SQLAlchemy)
-
-    comparing.compare_ends(CliState.of(context), settings, link, other=other, to=to)
+    sqlremote.comparing.compare_ends(CliState.of(context), settings, link, other=other, to=to)
 
 
 @app.command()
 def send(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | None = _ONLY) -> None:
     """Read what peers report, send what the schedule allows, and end. Work that arrived is not applied."""
-    from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
-
+    work = sqlremote.work
     with work.opened(settings) as links:
         work.send_once(links, work.chosen(links, only))
         work.show_status(CliState.of(context), links, work.chosen(links, only))
@@ -246,10 +228,8 @@ def receive(
 
     Links with "capture" need no MODULE.
     """
-    from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
-
-    with work.opened(settings) as links:
-        work.once(CliState.of(context), links, module, only, sends=False)
+    with sqlremote.work.opened(settings) as links:
+        sqlremote.work.once(CliState.of(context), links, module, only, sends=False)
 
 
 @app.command()
@@ -271,12 +251,12 @@ def run(
 
     Changes of captured tables are applied. Everything else needs triggers of MODULE, or is not applied.
     """
-    from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
-
     state = CliState.of(context)
     consumer = log_as_consumer(name, log_format, verdicts=log_verdicts)
-    with work.opened(settings) as links:
+    with sqlremote.work.opened(settings) as links:
         if batch:
-            work.once(state, links, module, only, sends=True)
+            sqlremote.work.once(state, links, module, only, sends=True)
         else:
-            work.run_links(state, links, module, work.chosen(links, only), until_idle, consumer, metrics)
+            sqlremote.work.run_links(
+                state, links, module, sqlremote.work.chosen(links, only), until_idle, consumer, metrics
+            )
