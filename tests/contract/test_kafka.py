@@ -15,7 +15,7 @@ from tests.fixtures.servers.apache_kafka_server import ApacheKafkaServer
 from tests.fixtures.servers.kafka_server import KafkaServer
 from triggers.providers.contract import ProviderContract
 from triggers.providers.contract.common import SOON, arrivals, bodies, numbered
-from triggers.providers.kafka import publishers, share
+from triggers.providers.kafka import share, transactions
 from triggers.providers.kafka.settings import producing
 from triggers.providers.provider import Provider, Receiver
 
@@ -83,7 +83,7 @@ class TestKafkaShareGroup(TestKafka):
         def lingering(*words: Any) -> dict[str, Any]:
             return producing(*words) | {"linger.ms": 100}
 
-        monkeypatch.setattr(publishers, "producing", lingering)
+        monkeypatch.setattr(transactions, "producing", lingering)
 
     @pytest.fixture(autouse=True)
     def _impatient(self, monkeypatch: pytest.MonkeyPatch) -> None:

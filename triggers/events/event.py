@@ -50,6 +50,18 @@ class RetrievalFailureEvent(BaseModel):
         # Python allows offsets with seconds, which JSON would cut off.
         return time.astimezone(UTC)
 
+    @classmethod
+    def of_unreadable(cls, trigger: str, destination: str, problem: str, *, index: int = 0) -> Self:
+        """Return the event that reports a delivery that is not a message."""
+        return cls(
+            trigger_name=trigger,
+            destination=destination,
+            destination_index=index,
+            delivery_count=-1,
+            exception_message=problem,
+            cause=Cause.UNREADABLE,
+        )
+
     @property
     def uuid(self) -> str | None:
         """The identity of the message, if it has one."""

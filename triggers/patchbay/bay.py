@@ -181,7 +181,7 @@ class PatchBay:
             asyncio.run(self.arun(signals=signals, until_idle=until_idle))
             return
         provider = self._wired(self.outputs, time.sleep)
-        with self._background(provider):
+        with _Background(self, provider, self._history):
             if self._received:
                 self._consumer = Consumer(self.triggers, provider, **self._consuming())
                 if not self._stop.is_set():
@@ -193,7 +193,7 @@ class PatchBay:
     async def arun(self, *, signals: bool = False, until_idle: float | None = None) -> None:
         """Run on the running event loop, like :meth:`run`. The release loop and plain sources use threads."""
         provider = self._wired(self.async_outputs, asyncio.sleep)
-        with self._background(provider):
+        with _Background(self, provider, self._history):
             starting = asyncio.create_task(self._start_tasks(provider), name="doubtless-sources")
             if self._received:
                 self._consumer = AsyncConsumer(self.triggers, provider, **self._consuming())
@@ -240,9 +240,6 @@ class PatchBay:
         if not inputs:
             provider.ready.set()
         return provider
-
-    def _background(self, provider: WiredProvider) -> "_Background":
-        return _Background(self, provider, self._history)
 
     async def _start_tasks(self, provider: WiredProvider) -> None:
         # In a thread: a thread or a task may open the receivers.

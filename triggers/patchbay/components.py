@@ -13,7 +13,6 @@ from typing import Any, Protocol, cast, runtime_checkable
 from history.errors import ConfigurationError
 from history.support.rendering import exception_info
 from resolvers.loading import load_attribute
-from triggers.declaration.decorator import Trigger
 from triggers.patchbay.context import MessageContext, running
 
 #: A function that may be a coroutine function.
@@ -157,16 +156,6 @@ def around(context: MessageContext) -> Callable[[Service], Service]:
         return run
 
     return wrap
-
-
-def as_it_is(service: Service) -> Service:
-    """Return a service that already knows its context."""
-    return service
-
-
-def as_trigger(component: Any) -> "Trigger[..., Any] | None":
-    """Return a component that is a trigger as a trigger, else None."""
-    return cast("Trigger[..., Any]", component) if isinstance(component, Trigger) else None
 
 
 def _hints(service: Service) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from history.errors import ConfigurationError
 from history.message import Message
 from resolvers.loading import load_attribute
 from triggers.declaration.decorator import Trigger, trigger
-from triggers.patchbay.components import around, as_it_is, as_trigger, bound_to, receiving_service
+from triggers.patchbay.components import around, bound_to, receiving_service
 from triggers.patchbay.context import MessageContext
 from triggers.patchbay.failures import InputTerms
 from triggers.patchbay.local import LocalDestination, LocalDestinations, LocalSink
@@ -102,7 +102,7 @@ def _wire(
     component: Any,
     context: MessageContext,
 ) -> Input:
-    own = as_trigger(component)
+    own: AnyTrigger | None = component if isinstance(component, Trigger) else None
     if own is None:
         wired = _plain(sink, port, source, component, context)
         transient = wired.settings.transient
@@ -110,7 +110,8 @@ def _wire(
         _check_own(sink, source, own)
         wired, transient = own, own.settings.transient
     settings = _settings(wired.settings, sink, port, source, own)
-    wired = wired.adapted(settings, around(context) if own is not None else as_it_is)
+    # A component that is no trigger was bound to its context as a service.
+    wired = wired.configured(settings) if own is None else wired.adapted(settings, around(context))
     terms = None
     if source.redelivery is not None:
         terms = InputTerms(

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from history.errors import ConfigurationError
 from history.message import Message
@@ -138,12 +138,9 @@ class Outputs:
         """Whether a connection is to the limbo's database; checked once for each connection."""
         if self._identity is None:
             return False
-        from triggers.providers.sqljms.tables import identity_of  # noqa: PLC0415  (loads a driver)
+        from triggers.providers.sqljms.tables import known_identity  # noqa: PLC0415  (loads a driver)
 
-        info = cast("dict[str, object]", connection.info)
-        if "dms_identity" not in info:
-            info["dms_identity"] = await identity_of(connection)
-        return info["dms_identity"] == self._identity
+        return await known_identity(connection) == self._identity
 
     async def send_inside(
         self, connection: "AnyConnection", component: str, port: str, messages: Sequence[Message]

@@ -13,7 +13,7 @@ from history.shell import ThreadShell
 from history.store.parking import Parked, ParkedKind, parked_id
 from history.support.outage import Outage
 from history.support.rendering import class_of, exception_info, text_of
-from triggers.events import Cause, RetrievalFailureEvent, publish
+from triggers.events import RetrievalFailureEvent, publish
 from triggers.patchbay.failures import short_text
 from triggers.patchbay.outputs import Outputs
 from triggers.pipeline.parking.lot import ParkingLot, park_raw
@@ -119,13 +119,7 @@ class Releaser:
         unreadable = Unreadable(row.fields, problem, row, delivery_id=f"limbo:{row.id}")
         if not await park_raw(self.lot, unreadable, trigger=name, destination=name):
             return  # taken again when its lease is over
-        event = RetrievalFailureEvent(
-            trigger_name=name,
-            destination=name,
-            delivery_count=-1,
-            exception_message=problem,
-            cause=Cause.UNREADABLE,
-        )
+        event = RetrievalFailureEvent.of_unreadable(name, name, problem)
         await publish(event, ThreadShell())  # its loop has a separate thread
         await limbo.take_out([row])
         _log.error("message parked: %s", problem, extra={"trigger": name})

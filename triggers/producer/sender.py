@@ -199,11 +199,8 @@ def _updated(message: Message, **headers: str) -> Message:
 
 async def _is_in(connection: Any, provider: InDatabase) -> bool:
     """Whether a connection is to a provider's own database."""
-    from triggers.providers.sqljms.tables import identity_of  # noqa: PLC0415  (loads a driver)
+    from triggers.providers.sqljms.tables import known_identity  # noqa: PLC0415  (loads a driver)
 
-    info = connection.info
-    number = info.get("dms_identity")
-    if number is None:
-        number = info["dms_identity"] = await identity_of(connection)
+    number = await known_identity(connection)
     # Without tables, asking the provider would make them: outside of the transaction.
     return number is not None and number == await provider.identity()

@@ -186,10 +186,9 @@ class ForeachBatch(BatchHandler):
         """
         identity = self._checked(batch)
         report = self._process(with_possible_lease(self.settings), identity, batch, batch_id)
-        self.reports.append(report)
         self._count(report)
         self.reach(BatchStep.NOTED)
-        self._tell(report)
+        self._end(report)
 
     def _process(
         self, settings: BatchSettings, identity: QueryIdentity, batch: DataFrame, batch_id: int

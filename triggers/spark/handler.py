@@ -89,8 +89,9 @@ class BatchHandler:
         self.counts.add(report)
         self._reported.add(self.name, report.charted | {"recovered": recovered})
 
-    def _tell(self, report: BatchReport) -> None:
-        """Hand over the report of a completed batch, and delete expired entries."""
+    def _end(self, report: BatchReport) -> None:
+        """Keep and hand over the report of a completed batch, and delete expired entries."""
+        self.reports.append(report)
         tell(report, self.settings.on_batch, self.name)
         self._purging.after(report)
 

@@ -12,7 +12,7 @@ from history.store import BatchOwner
 from triggers.detection.table import Policy
 from triggers.spark.batch.claims.bulk import BulkClaim
 from triggers.spark.batch.claims.findings import RowVerdict
-from triggers.spark.batch.claims.table import ClaimTerms
+from triggers.spark.batch.claims.verdicts import ClaimTerms
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.connections import close_history, history_at
 

@@ -34,16 +34,6 @@ class Effect(StrEnum):
     UNKNOWN = "not measured"
 
 
-class Trust(StrEnum):
-    """The worth of a delivery count, in one word."""
-
-    EXACT = "exact"
-    LOWER_BOUND = "lower bound"
-    ABSENT = "absent"
-    LOST_IN_CRASH = "lost when the broker crashes"
-    UNKNOWN = "unknown"
-
-
 class FirstCount(StrEnum):
     """The setting ``first_count``: how to treat a count of 1."""
 
@@ -80,18 +70,6 @@ class TrustProfile:
     queue: str
     keeps_count: bool = True
     effects: Mapping[Happening, Effect]
-
-    @property
-    def trust(self) -> Trust:
-        """The worth of the count."""
-        effects = set(self.effects.values())
-        if not self.keeps_count:
-            return Trust.ABSENT
-        if Effect.UNKNOWN in effects:
-            return Trust.UNKNOWN
-        if self.effects[Happening.BROKER_KILLED] is Effect.FORGOTTEN:
-            return Trust.LOST_IN_CRASH
-        return Trust.EXACT if effects == {Effect.COUNTED} else Trust.LOWER_BOUND
 
     @property
     def first_is_first(self) -> bool:

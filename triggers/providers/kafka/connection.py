@@ -351,13 +351,16 @@ class Member(Membership):
         is_first, self._shared = not self._shared, True
         if not partitions or self._closing or self._error is not None:
             return
-        assigned = (
-            self._resume(consumer, partitions)
-            if self._positions is None
-            else self._place(self._positions, consumer, partitions)
-        )
-        if assigned is None:
-            return  # what librdkafka fetches now is handed out to nobody
+        try:
+            assigned = (
+                self._resume(consumer, partitions)
+                if self._positions is None
+                else self._place(self._positions, consumer, partitions)
+            )
+        except BaseException as error:  # noqa: BLE001 (a callback's driver errors are not Exceptions)
+            # This ends the membership. What librdkafka fetches now is handed out to nobody.
+            self._error = self._translated(error, "reading where to begin")
+            return
         if is_first:
             self._unheard = {partition.partition for partition in assigned}
         consumer.incremental_assign(assigned)
@@ -365,17 +368,13 @@ class Member(Membership):
         (consumer.pause if self._paused else consumer.resume)(assigned)
         _tell(self._topic, assigned, "are ours now")
 
-    def _resume(self, consumer: Any, partitions: Sequence[Any]) -> Sequence[Any] | None:
+    def _resume(self, consumer: Any, partitions: Sequence[Any]) -> Sequence[Any]:
         """Return where the group has committed; without an answer, librdkafka finds that itself.
 
-        For a new group that begins at the end it cannot: then the result is None, which ends this membership.
+        For a new group that begins at the end it cannot: then this fails.
         """
-        try:
-            listed = committed_by(consumer, partitions, start=self._start)
-            begun = {its.partition: resumed(consumer, its, self._start) for its in listed}
-        except BaseException as error:  # noqa: BLE001 (a callback's driver errors are not Exceptions)
-            self._error = self._translated(error, "reading where to begin")
-            return None
+        listed = committed_by(consumer, partitions, start=self._start)
+        begun = {its.partition: resumed(consumer, its, self._start) for its in listed}
         with self._lock:
             self._partitions |= begun
         return [
@@ -390,15 +389,9 @@ class Member(Membership):
         late = self._start == "latest"
         return partition.position.next_offset if late else int(driver.OFFSET_STORED)
 
-    def _place(
-        self, positions: "Positions", consumer: Any, partitions: Sequence[Any]
-    ) -> Sequence[Any] | None:
-        """Return where the rows say; None if they cannot be read, which ends this membership."""
-        try:
-            placed = positions.assigned(consumer, consumer.committed(list(partitions), PATIENCE))
-        except BaseException as error:  # noqa: BLE001 (a callback's driver errors are not Exceptions)
-            self._error = self._translated(error, "reading where to begin")
-            return None
+    def _place(self, positions: "Positions", consumer: Any, partitions: Sequence[Any]) -> Sequence[Any]:
+        """Return where the rows say; this fails if they cannot be read."""
+        placed = positions.assigned(consumer, consumer.committed(list(partitions), PATIENCE))
         with self._lock:
             self._partitions |= placed
         return [

@@ -22,7 +22,7 @@ clients share one id space. Tables of other modules join :data:`METADATA`; :func
 
 import secrets
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import (
     BigInteger,
@@ -313,6 +313,15 @@ async def tables_exist(connection: AnyConnection) -> bool:
     """
     await refuse_foreign(connection, TABLES, setting="provider", remedy=ELSEWHERE)
     return await identity_of(connection) is not None
+
+
+async def known_identity(connection: AnyConnection) -> int | None:
+    """Return :func:`identity_of` a connection, and remember it with the connection once there are tables."""
+    info = cast("dict[str, object]", connection.info)
+    number = cast("int | None", info.get("dms_identity"))
+    if number is None:
+        number = info["dms_identity"] = await identity_of(connection)
+    return number
 
 
 async def identity_of(connection: AnyConnection) -> int | None:

@@ -171,9 +171,8 @@ class AtomicSink(BatchHandler):
             **counts,
         )
         ledger.note(record, BatchState.COMPLETED, report.counts)
-        self.reports.append(report)
         self._count(report)
-        self._tell(report)
+        self._end(report)
 
     def _written(self, rows: DataFrame, record: BatchRecord) -> dict[str, int]:
         """Let the tasks write, and return their counts; publish the events of rows that they gave up."""

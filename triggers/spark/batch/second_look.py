@@ -36,7 +36,7 @@ from triggers.detection.table import (
     classify_count,
     decide,
 )
-from triggers.events import Cause, RetrievalFailureEvent
+from triggers.events import RetrievalFailureEvent
 from triggers.pipeline.bodies import Bodies, keeper_of
 from triggers.pipeline.finding import NOT_ASKED
 from triggers.pipeline.judge import Judge
@@ -332,14 +332,7 @@ class SecondLook:
             destination=destination,
             raw=raw,
         )
-        event = RetrievalFailureEvent(
-            trigger_name=name,
-            destination=destination,
-            delivery_count=-1,
-            exception_message=row.reason,
-            cause=Cause.UNREADABLE,
-        )
-        return parked, event
+        return parked, RetrievalFailureEvent.of_unreadable(name, destination, row.reason)
 
     def _park(self, parked: Sequence[Parked]) -> None:
         if not parked:

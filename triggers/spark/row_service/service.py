@@ -92,8 +92,7 @@ class RowService(BatchHandler):
                 f"{undecided} rows of batch {batch_id} are undecided, so the batch must come again: {reason}"
             )
         ledger.note(record, BatchState.COMPLETED, report.counts)
-        self.reports.append(report)
-        self._tell(report)
+        self._end(report)
 
     def _run(self, rows: DataFrame) -> tuple[Mapping[str, int], str | None]:
         """Run the services; return the counts of results, and why some rows must be recovered."""

@@ -15,7 +15,7 @@ from triggers.detection.table import Policy
 from triggers.spark.batch.claims import bulk
 from triggers.spark.batch.claims.bulk import BulkClaim
 from triggers.spark.batch.claims.findings import AGAIN, RowVerdict
-from triggers.spark.batch.claims.table import ClaimTerms
+from triggers.spark.batch.claims.verdicts import ClaimTerms
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.rows import fingerprints
 from triggers.spark.rows.fingerprints import bytes_of, number_of

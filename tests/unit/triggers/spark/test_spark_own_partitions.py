@@ -19,7 +19,7 @@ from triggers.detection.table import Policy
 from triggers.spark.batch.claims import bulk
 from triggers.spark.batch.claims.bulk import BulkClaim
 from triggers.spark.batch.claims.findings import AGAIN, RowVerdict
-from triggers.spark.batch.claims.table import ClaimTerms
+from triggers.spark.batch.claims.verdicts import ClaimTerms
 from triggers.spark.batch.owners import BatchRun
 
 _arrow: Any = pa

@@ -14,7 +14,7 @@ from history.sql.links.history import LinkHistory
 from history.sql.links.watermark import UNKNOWN_EPOCH
 from history.store.parking import Parked, ParkedKind, encodable, parked_id, raw_fields
 from history.store.watermark import ORIGIN
-from triggers.events import Cause, RetrievalFailureEvent, publish
+from triggers.events import RetrievalFailureEvent, publish
 from triggers.providers.sqlremote.agent.end import AgentState
 from triggers.providers.sqlremote.agent.outgoing import OutgoingHalf
 from triggers.providers.sqlremote.carriers.carrier import SettingAside, UnreadableMessageError
@@ -236,15 +236,7 @@ class Quarantine:
             destination=name,
             raw=fields,
         )
-        event = RetrievalFailureEvent(
-            trigger_name=name,
-            destination=name,
-            destination_index=0,
-            delivery_count=-1,
-            exception_message=problem,
-            cause=Cause.UNREADABLE,
-        )
-        await publish(event, ThreadShell())
+        await publish(RetrievalFailureEvent.of_unreadable(name, name, problem), ThreadShell())
         await self.history.parking.park([parked])
         _log.error(
             "link %s: a message was not accepted and is parked: %s",

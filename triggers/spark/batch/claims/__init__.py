@@ -5,6 +5,5 @@
 ``partitions.py``  whether each partition claims its own rows, or rows with one uuid come together
 ``bulk.py``        the work of a task: claims, in bulk, and verdicts
 ``findings.py``    findings and verdicts, as the small numbers that tasks work with
-``table.py``       the verdict on each finding, as the decision table decides it
 =================  ==============================================================================
 """

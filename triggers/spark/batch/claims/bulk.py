@@ -48,7 +48,8 @@ ROUNDS = 5
 class BulkClaim:
     """The plain values that a task needs to claim, and that travel with it.
 
-    ``table`` has the verdict on each kind of row, as :mod:`triggers.spark.batch.claims.table` makes it.
+    ``table`` has the verdict on each kind of row, as
+    :class:`~triggers.spark.batch.claims.verdicts.ClaimTerms` makes it.
     ``partition`` is the claiming partition, if each partition has a separate owner.
     """
 

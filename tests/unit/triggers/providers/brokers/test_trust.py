@@ -6,14 +6,12 @@ from history.errors import ConfigurationError
 from tests import ROOT
 from triggers.providers.brokers.trust import (
     ACTIVEMQ,
-    AMQP_QUORUM,
     OTHER_JMS,
     PROFILES,
-    RABBITMQ_CLASSIC,
     RABBITMQ_QUORUM,
+    Effect,
     FirstCount,
     Happening,
-    Trust,
     TrustProfile,
     weighed,
 )
@@ -37,27 +35,23 @@ def table_of_profiles() -> str:
 def cells_of(profile: TrustProfile) -> list[str]:
     first = "is a first delivery" if profile.first_is_first else "becomes -1" if profile.keeps_count else "-"
     effects = [str(profile.effects[happening]) for happening in Happening]
-    return [profile.broker, profile.wire, profile.queue, *effects, str(profile.trust), first]
+    return [profile.broker, profile.wire, profile.queue, *effects, worth_of(profile), first]
+
+
+def worth_of(profile: TrustProfile) -> str:
+    effects = set(profile.effects.values())
+    if not profile.keeps_count:
+        return "absent"
+    if Effect.UNKNOWN in effects:
+        return "unknown"
+    if profile.effects[Happening.BROKER_KILLED] is Effect.FORGOTTEN:
+        return "lost when the broker crashes"
+    return "exact" if effects == {Effect.COUNTED} else "lower bound"
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda one: f"{one.broker} {one.wire} {one.queue}")
 def test_a_profile_says_something_of_everything_that_happens(profile: TrustProfile) -> None:
     assert list(profile.effects) == list(Happening)
-
-
-@pytest.mark.parametrize(
-    ("profile", "trust"),
-    [
-        (RABBITMQ_QUORUM, Trust.EXACT),
-        (AMQP_QUORUM, Trust.LOWER_BOUND),
-        (RABBITMQ_CLASSIC, Trust.ABSENT),
-        (ACTIVEMQ, Trust.LOST_IN_CRASH),
-        (OTHER_JMS, Trust.UNKNOWN),
-    ],
-    ids=["exact", "lower bound", "absent", "lost", "unknown"],
-)
-def test_a_profile_is_told_in_one_word(profile: TrustProfile, trust: Trust) -> None:
-    assert profile.trust is trust
 
 
 @pytest.mark.parametrize("count", [-1, 1, 2, 7])
