@@ -3,11 +3,9 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from urllib.parse import urlsplit
+from collections.abc import Callable, Sequence
 
 import pytest
-from sqlalchemy import create_engine, text
 
 from history import MemoryHistory, Verb, open_history
 from history.beside.control import RecordedControl
@@ -15,8 +13,9 @@ from history.bridge import drive
 from history.redis.connection.client import keys_of
 from history.store import Beat, Counts, Heard, HistoryStore, Overview, Report, TriggerState
 from history.store.records import NO_TRIGGER
+from tests.fixtures.databases import asked
 from tests.fixtures.histories import FragileHistory, with_store
-from tests.fixtures.network import Network
+from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, is_drained, send
@@ -226,13 +225,9 @@ class TestSlowHistory:
 
 
 @pytest.fixture
-def network(redis_url: str) -> Iterator[Network]:
+def network(redis_url: str, network_before: NetworkBefore) -> Network:
     """A line to Redis that can be made to hang, and can lose answers."""
-    address = urlsplit(redis_url)
-    assert address.hostname is not None
-    assert address.port is not None
-    with Network(address.hostname, address.port) as network:
-        yield network
+    return network_before(redis_url)
 
 
 def test_a_beat_whose_answer_was_lost_is_counted_once(redis_url: str, network: Network) -> None:
@@ -248,23 +243,12 @@ def test_a_beat_whose_answer_was_lost_is_counted_once(redis_url: str, network: N
     drive(store.close())
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_a_database_of_the_first_version_gets_the_tables_it_lacks(
-    kind: str, request: pytest.FixtureRequest
-) -> None:
-    url = (
-        f"sqlite:///{request.getfixturevalue('tmp_path')}/history.sqlite3"
-        if kind == "sqlite"
-        else str(request.getfixturevalue("postgres_url"))
-    )
-    with_store(url, lambda store: store.claim("orders", ["a"], "worker"))
-    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
-    with engine.begin() as connection:
-        for table in ("records", "log"):
-            connection.execute(text(f"DROP TABLE doubtless_{table}"))
-    engine.dispose()
+def test_a_database_of_the_first_version_gets_the_tables_it_lacks(sql_database: str) -> None:
+    with_store(sql_database, lambda store: store.claim("orders", ["a"], "worker"))
+    for table in ("records", "log"):
+        asked(sql_database, f"DROP TABLE doubtless_{table}")
 
-    with_store(url, lambda store: store.control.order(Verb.DISABLE, ["orders"]))
+    with_store(sql_database, lambda store: store.control.order(Verb.DISABLE, ["orders"]))
 
-    assert with_store(url, lambda store: store.control.overview()).disabled("orders") is not None
-    assert with_store(url, lambda store: store.stats("orders")).started == 1
+    assert with_store(sql_database, lambda store: store.control.overview()).disabled("orders") is not None
+    assert with_store(sql_database, lambda store: store.stats("orders")).started == 1

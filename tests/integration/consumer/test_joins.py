@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, text
 
 from history import Message, Uuid
 from history.bridge import drive
 from history.sql.tables.history import LOG, RECORDS
+from tests.fixtures.databases import asked
 from tests.fixtures.histories import with_store
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
@@ -196,11 +196,8 @@ def test_a_database_of_an_older_version_is_given_the_tables(history_url: str) ->
     if history_url.startswith("redis"):
         pytest.skip("Redis has no tables")
     with_store(history_url, lambda store: store.check())
-    engine = create_engine(history_url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.begin() as connection:
-        for table in (LOG, RECORDS):
-            connection.execute(text(f"DROP TABLE {table.name}"))
-    engine.dispose()
+    for table in (LOG, RECORDS):
+        asked(history_url, f"DROP TABLE {table.name}")
 
     assert waits(history_url) == 0
     assert with_store(history_url, lambda store: store.joining.first(NAME, "a", "u", time_out=None))

@@ -76,6 +76,11 @@ class Browser:
         self._runner.close()
 
 
+def keys_of(html: str) -> list[str]:
+    """Return the keys of the groups that a page leads to, each once, in its order."""
+    return list(dict.fromkeys(part.split('"')[0] for part in html.split("/group?key=")[1:]))
+
+
 def text_of(html: str) -> str:
     """Return what a person reads of a page, tags left out."""
     return unescape(re.sub(r"<[^>]+>", " ", html))

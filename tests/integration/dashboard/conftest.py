@@ -14,7 +14,7 @@ from history import Message, open_history
 from history.bridge import drive
 from history.store import HistoryStore
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
-from tests.integration.dashboard.browser import Browser
+from tests.integration.dashboard.browser import Browser, keys_of
 from triggers import FatalError, trigger
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard import Access, Role, Token, create_app
@@ -49,10 +49,15 @@ class Site:
     app: Starlette = field(init=False)
     browsers: list[Browser] = field(default_factory=list[Browser])
 
-    def serve(self, triggers: Sequence[AnyTrigger], access: Access, *, providers: Sequence[str] = ()) -> None:
+    def serve(
+        self, triggers: Sequence[AnyTrigger], access: Access | None = None, *, providers: Sequence[str] = ()
+    ) -> None:
+        """Serve these triggers in place of those of before; by default all of :data:`TOKENS` get in."""
+        if hasattr(self, "app"):
+            self.app.state.operations.close()
         self.app = create_app(
             self.url,
-            access=access,
+            access=access or Access(tokens=list(TOKENS.values())),
             triggers=triggers,
             providers=providers,
             store=self.store,
@@ -100,10 +105,8 @@ class Site:
 
     def group(self, browser: Browser) -> str:
         """Return the key of the one group that there is."""
-        html = browser.page("/parked")
-        keys = {part.split('"')[0] for part in html.split("/group?key=")[1:]}
-        assert len(keys) == 1, html
-        return keys.pop()
+        (key,) = keys_of(browser.page("/parked"))
+        return key
 
 
 @pytest.fixture
@@ -118,7 +121,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
             raise FatalError("no such customer")
         made.done.append(order.id)
 
-    made.serve([book], Access(tokens=list(TOKENS.values())))
+    made.serve([book])
     yield made
     for browser in made.browsers:
         browser.close()

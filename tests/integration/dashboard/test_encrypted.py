@@ -8,8 +8,8 @@ from history.bridge import drive
 from history.opening import open_history
 from tests.fixtures.keys import CARD, a_key, write_keys
 from tests.integration.dashboard.browser import text_of
-from tests.integration.dashboard.conftest import TOKENS, Site
-from triggers.dashboard import Access, Role
+from tests.integration.dashboard.conftest import Site
+from triggers.dashboard import Role
 
 
 @pytest.fixture
@@ -19,10 +19,9 @@ def reference(tmp_path: Path) -> str:
 
 def test_a_body_is_shown_with_the_key(site: Site, reference: str) -> None:
     drive(site.store.close())
-    site.app.state.operations.close()
     site.store = open_history(f"{site.url}?encrypt={reference}")
     parked = site.park("order-1", {"card": CARD}, error_class="ValueError", error_message="no such card")
-    site.serve([], Access(tokens=list(TOKENS.values())))
+    site.serve([])
 
     html = site.signed_in(Role.OPERATOR).page(f"/message?trigger=book&id={parked.id}")
 

@@ -10,10 +10,10 @@ import pytest
 from history import ParkedKind, UnavailableError, open_history
 from history.bridge import drive
 from history.store.security import SecurityEvent, SecurityOutcome, SecurityRecord, security_log_of
-from tests.integration.dashboard.browser import Browser
-from tests.integration.dashboard.conftest import TOKENS, Site
+from tests.integration.dashboard.browser import Browser, keys_of
+from tests.integration.dashboard.conftest import Site
 from tests.integration.dashboard.test_histories import two_at
-from triggers.dashboard import Access, Role, pulse
+from triggers.dashboard import Role, pulse
 from triggers.dashboard.operations import Operations
 from triggers.dashboard.pages import export
 from triggers.testing.redis_server import RedisServer
@@ -122,12 +122,12 @@ def test_the_filters_of_the_desk_are_those_of_the_export(site: Site, operator: B
     site.park("order-1")
     site.park("failed", kind=ParkedKind.REJECTED, reason="it failed", evidence={"owner": "host-9:1:a"})
     site.park("parcel-1", trigger_name="ship", minutes=1)
-    keys = {part.split('"')[0] for part in operator.page("/parked?trigger=ship").split("/group?key=")[1:]}
+    (key,) = keys_of(operator.page("/parked?trigger=ship"))
 
     assert {row["uuid"] for row in lines(operator)} == {"order-1", "failed", "parcel-1"}
     assert [row["uuid"] for row in lines(operator, trigger="ship")] == ["parcel-1"]
     assert [row["uuid"] for row in lines(operator, host="host-9")] == ["failed"]
-    assert [row["uuid"] for row in lines(operator, key=keys.pop())] == ["parcel-1"]
+    assert [row["uuid"] for row in lines(operator, key=key)] == ["parcel-1"]
     assert lines(operator, trigger="book", host="nowhere") == []
 
 
@@ -179,9 +179,8 @@ def test_while_its_history_is_away_an_export_is_refused(
     site: Site, private_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pulse, "FRESH", 0.0)
-    site.app.state.operations.close()
     site.url, site.store = private_redis.url, open_history(f"{private_redis.url}?circuit=off")
-    site.serve([], Access(tokens=list(TOKENS.values())))
+    site.serve([])
     site.park("order-1")
     operator = site.signed_in(Role.OPERATOR)
     assert len(lines(operator)) == 1

@@ -7,18 +7,13 @@ from datetime import timedelta
 import pytest
 
 from history.store.parking import Evidence, ParkedKind, ParkedLabel
-from tests.integration.dashboard.browser import Browser, text_of
+from tests.integration.dashboard.browser import Browser, keys_of, text_of
 from tests.integration.dashboard.conftest import NOON, Site
 from triggers.dashboard import groups
 from triggers.dashboard.groups import MOST_TEXTS, Counting, cause_of
 from triggers.dashboard.pages.failures import CAUSES
 
 STARTED = "IN DOUBT: an earlier run did not finish; parked"
-
-
-def keys_of(page: str) -> list[str]:
-    """Return the keys of the groups that a page leads to, in its order."""
-    return list(dict.fromkeys(part.split('"')[0] for part in page.split("/group?key=")[1:]))
 
 
 @pytest.mark.parametrize(

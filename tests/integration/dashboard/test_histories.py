@@ -11,7 +11,7 @@ from history.bridge import drive
 from history.store import DecisionKind, HistoryStore, OperatorDecision, ParkedLabel
 from history.store.journal import JournalLine, journal_of
 from tests.fixtures.waiting import PATIENCE, eventually
-from tests.integration.dashboard.browser import Browser, desk_during_an_outage, text_of
+from tests.integration.dashboard.browser import Browser, desk_during_an_outage, keys_of, text_of
 from tests.integration.dashboard.conftest import TOKENS, Order, Site
 from tests.integration.dashboard.test_metrics import scraped
 from triggers import trigger
@@ -51,8 +51,7 @@ def two_at(site: Site, url: str) -> Two:
     def ship(order: Order) -> None:
         site.done.append(f"ship {order.id}")
 
-    site.app.state.operations.close()
-    site.serve([book, ship], Access(tokens=list(TOKENS.values())))
+    site.serve([book, ship])
     second = open_history(url)
     drive(second.check())
     return Two(site, second)
@@ -65,11 +64,6 @@ def two(site: Site, tmp_path: Path) -> Iterator[Two]:
     drive(made.second.close())
 
 
-def keys(html: str) -> list[str]:
-    """Return the keys of the groups on a page, each once."""
-    return list(dict.fromkeys(part.split('"')[0] for part in html.split("/group?key=")[1:]))
-
-
 def test_the_desk_has_the_groups_of_all_histories_the_largest_first(two: Two) -> None:
     two.site.park("order-1")
     for number in range(2):
@@ -78,11 +72,11 @@ def test_the_desk_has_the_groups_of_all_histories_the_largest_first(two: Two) ->
 
     page = operator.page("/parked")
     of_ship = operator.page("/parked?trigger=ship")
-    lines = operator.page(f"/group?key={keys(of_ship)[0]}")
+    lines = operator.page(f"/group?key={keys_of(of_ship)[0]}")
 
     assert "3 messages wait for a decision" in page
     assert page.index(">ship</a>") < page.index(">book</a>")
-    assert (len(keys(page)), len(keys(of_ship))) == (2, 1)
+    assert (len(keys_of(page)), len(keys_of(of_ship))) == (2, 1)
     assert "parcel-0" in lines
     assert "parcel-1" in lines
 
@@ -130,7 +124,7 @@ def test_one_decision_about_a_host_reaches_every_history(two: Two) -> None:
     one = two.site.park("order-1")
     two.park("parcel-1")
     operator = two.site.signed_in(Role.OPERATOR)
-    both = keys(operator.page("/parked?host=host-1"))
+    both = keys_of(operator.page("/parked?host=host-1"))
 
     job = operator.decide(decision="discard", key=both, all="yes", reason="the host is gone")
 

@@ -9,10 +9,10 @@ import pytest
 
 from history import Evidence, Parked, ParkedKind, State
 from history.bridge import drive
-from tests.integration.dashboard.browser import Browser, text_of
-from tests.integration.dashboard.conftest import TOKENS, Site
+from tests.integration.dashboard.browser import Browser, keys_of, text_of
+from tests.integration.dashboard.conftest import Site
 from triggers import trigger
-from triggers.dashboard import Access, Role
+from triggers.dashboard import Role
 from triggers.operations.decisions import decision_rows
 
 Fields = dict[str, str | list[str]]
@@ -36,8 +36,7 @@ def shop(site: Site) -> Site:
     def broken(_: dict[str, Any]) -> None:
         site.done.append("broken")
 
-    site.app.state.operations.close()
-    site.serve([book, ship, broken], Access(tokens=list(TOKENS.values())))
+    site.serve([book, ship, broken])
     return site
 
 
@@ -186,7 +185,7 @@ def test_groups_that_are_not_of_one_host_are_not_decided_together(
 ) -> None:
     park(shop, "book", "order-1")
     park(shop, "ship", "order-1", host="worker-4")
-    keys = list(dict.fromkeys(re.findall(r"/group\?key=(\w+)", operator.page(f"/parked?by={by}"))))
+    keys = keys_of(operator.page(f"/parked?by={by}"))
 
     answer = operator.send("/decide", decision="discard", key=keys, all="yes", reason="all")
 

@@ -98,8 +98,7 @@ def serve_over(site: Site, url: str) -> None:
     provider = open_provider(url)
     drive(provider.send("queue://orders", [Message(body={}), Message(body={})]))
     drive(provider.close())
-    site.app.state.operations.close()
-    site.serve([book], Access(tokens=list(TOKENS.values())), providers=[url])
+    site.serve([book], providers=[url])
 
 
 def test_what_waits_at_a_provider_is_said(site: Site, tmp_path: Path) -> None:

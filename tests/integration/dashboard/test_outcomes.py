@@ -9,10 +9,9 @@ from history.bridge import drive
 from history.store import DecisionKind, OperatorDecision, ParkedLabel
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.dashboard.browser import Browser, text_of
-from tests.integration.dashboard.conftest import TOKENS, Site
+from tests.integration.dashboard.conftest import Site
 from triggers import trigger
 from triggers.consumer.options import AnyTrigger
-from triggers.dashboard import Access
 from triggers.dashboard.jobs import jobs
 from triggers.dashboard.jobs.job import DecisionJob
 from triggers.dashboard.jobs.jobs import Jobs
@@ -109,8 +108,7 @@ def test_a_small_decision_does_not_wait_for_the_end_of_a_large_one(
             assert go_on.wait(PATIENCE)
         done.append(order["id"])
 
-    site.app.state.operations.close()
-    site.serve([book], Access(tokens=list(TOKENS.values())))
+    site.serve([book])
     carried_out = site.app.state.operations.jobs
     large = [ParkedLabel.of(site.park(f"order-{number}")) for number in range(4)]
     small = [ParkedLabel.of(site.park("small", trigger_name=other))]
@@ -148,8 +146,7 @@ def test_services_that_hang_hold_up_the_runs_of_their_triggers_only(
         return book
 
     names = [f"slow-{number}" for number in range(jobs.WORKERS)]
-    site.app.state.operations.close()
-    site.serve([named(name) for name in (*names, "quick")], Access(tokens=list(TOKENS.values())))
+    site.serve([named(name) for name in (*names, "quick")])
     carried_out: Jobs = site.app.state.operations.jobs
 
     def decided(kind: DecisionKind, name: str, uuid: str) -> DecisionJob:

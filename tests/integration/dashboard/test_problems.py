@@ -103,9 +103,8 @@ def test_a_consumer_that_took_another_token_is_not_lost(site: Site, monkeypatch:
 def test_at_an_outage_the_last_known_state_stays_with_its_age_and_it_heals(
     site: Site, private_redis: RedisServer
 ) -> None:
-    site.app.state.operations.close()
     site.url, site.store = private_redis.url, open_history(f"{private_redis.url}?circuit=off")
-    site.serve([], Access(tokens=list(TOKENS.values())))
+    site.serve([])
     viewer = site.signed_in(Role.VIEWER)
     beat(site.store, busy=1)
     before = viewer.page("/")
@@ -176,8 +175,7 @@ def test_the_desk_says_that_its_counts_are_old_while_the_history_is_away(
 
 def served_with(site: Site, ship: AnyTrigger) -> Browser:
     triggers: Sequence[AnyTrigger] = [ship]
-    site.app.state.operations.close()
-    site.serve(triggers, Access(tokens=list(TOKENS.values())))
+    site.serve(triggers)
     return site.signed_in(Role.ADMIN)
 
 

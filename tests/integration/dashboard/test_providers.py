@@ -10,11 +10,11 @@ from history.bridge import drive
 from history.support.urls import origin
 from tests.fixtures.waiting import eventually
 from tests.integration.dashboard.browser import text_of
-from tests.integration.dashboard.conftest import TOKENS, Site
+from tests.integration.dashboard.conftest import Site
 from tests.integration.dashboard.test_api import bearer
 from triggers import Message, open_provider, trigger
 from triggers.consumer.options import AnyTrigger
-from triggers.dashboard import Access, Role
+from triggers.dashboard import Role
 from triggers.dashboard.operations import Operations
 from triggers.dashboard.places import Places, ProviderAnswer, Waiting
 from triggers.providers.backlog import Backlog
@@ -46,8 +46,7 @@ def file(tmp_path: Path) -> str:
 
 def serve(site: Site, *providers: str) -> None:
     triggers: Sequence[AnyTrigger] = (book, bill)
-    site.app.state.operations.close()
-    site.serve(triggers, Access(tokens=list(TOKENS.values())), providers=providers)
+    site.serve(triggers, providers=providers)
 
 
 def rows_of(html: str) -> list[list[str]]:

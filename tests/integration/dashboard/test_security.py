@@ -44,7 +44,6 @@ def facts(found: Sequence[SecurityRecord], *names: str) -> list[tuple[Any, ...]]
 def file(site: Site, tmp_path: Path) -> Path:
     """The file of the security log of the dashboard."""
     file = tmp_path / "security.jsonl"
-    site.app.state.operations.close()
     site.serve([], Access(tokens=list(TOKENS.values()), security_log=SecurityLogging(file=file)))
     return file
 
@@ -82,7 +81,6 @@ def test_wrong_tokens_and_waits_are_counted(site: Site) -> None:
 
 def test_who_a_proxy_names_signs_in_by_it_and_two_names_do_not(site: Site) -> None:
     access = Access(proxy=ProxyHeader(user_header="x-user", role_header="x-role"))
-    site.app.state.operations.close()
     site.serve([], access)
 
     site.browser(headers={"x-user": "ann", "x-role": "admin"}).page("/")

@@ -4,8 +4,8 @@ import pytest
 
 from history.bridge import drive
 from tests.integration.dashboard.browser import Browser, text_of
-from tests.integration.dashboard.conftest import TOKENS, Site
-from triggers.dashboard import Access
+from tests.integration.dashboard.conftest import Site
+from triggers.dashboard import Role
 
 #: Each page that takes the name of a trigger.
 PAGES = [
@@ -39,11 +39,11 @@ def test_a_known_trigger_and_a_history_without_any_are_not_refused(
         assert answer.status_code == (404 if "/message" in page else 200)
 
 
-def test_a_name_that_only_has_parked_messages_is_known(site: Site, operator: Browser) -> None:
-    site.serve([], Access(tokens=list(TOKENS.values())))
+def test_a_name_that_only_has_parked_messages_is_known(site: Site) -> None:
+    site.serve([])
     site.park("u1", trigger_name="of-a-guard")
 
-    assert operator.get("/failures?trigger=of-a-guard").status_code == 200
+    assert site.signed_in(Role.OPERATOR).get("/failures?trigger=of-a-guard").status_code == 200
 
 
 def test_other_names_of_an_address_and_of_a_form(site: Site, operator: Browser) -> None:

@@ -5,9 +5,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy import Connection, Engine, text
 
 from history import Entry, EntryOutcome
+from tests.fixtures.databases import asked, engine_at
 from tests.fixtures.histories import with_store
 from triggers import Message, Trigger
 
@@ -38,11 +39,9 @@ class Shop:
 @contextmanager
 def shop_at(url: str) -> Generator[Shop]:
     """Open a shop in an empty database."""
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.begin() as connection:
-        connection.execute(text("CREATE TABLE bookings (uuid TEXT NOT NULL)"))
-    yield Shop(url, engine)
-    engine.dispose()
+    asked(url, "CREATE TABLE bookings (uuid TEXT NOT NULL)")
+    with engine_at(url) as engine:
+        yield Shop(url, engine)
 
 
 def insert(message: Message, connection: Connection) -> None:

@@ -2,11 +2,10 @@
 
 from datetime import timedelta
 
-from sqlalchemy import create_engine, text
-
 from history.bridge import drive
 from history.store import HistoryStore
 from history.store.fingerprints import fingerprints_of, first_of
+from tests.fixtures.databases import asked
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
 
@@ -19,10 +18,7 @@ def counted(url: str) -> int:
         client = connected(url)
         with client:
             return len(client.keys("*:fingerprint:*"))
-    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
-    with engine.connect() as connection:
-        (count,) = connection.execute(text("SELECT COUNT(*) FROM doubtless_records")).one()
-    engine.dispose()
+    ((count,),) = asked(url, "SELECT COUNT(*) FROM doubtless_records")
     return int(count)
 
 

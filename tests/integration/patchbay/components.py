@@ -8,11 +8,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from history.bridge import drive
 from history.store import instant
+from tests.fixtures.databases import asked
 from triggers import FatalError, Message, TransientError, trigger
 from triggers.patchbay import MessageContext, PatchBay, current_context, read_patchbay
 from triggers.patchbay.releaser import Releaser
@@ -222,13 +223,7 @@ class Patched:
             return drive(Releaser(outputs=bay.outputs, lot=ParkingLot(None)).release_due())
 
     def rows(self, query: str) -> Sequence[tuple[object, ...]]:
-        engine = create_engine(self.database.replace("postgresql:", "postgresql+psycopg:"))
-        try:
-            with engine.begin() as connection:
-                result = connection.execute(text(query))
-                return [tuple(row) for row in result] if result.returns_rows else []
-        finally:
-            engine.dispose()
+        return asked(self.database, query)
 
     def waiting(self) -> Sequence[tuple[object, ...]]:
         return self.rows("SELECT delivery_count, delivery_date FROM dms_limbo_msg ORDER BY msg_id")

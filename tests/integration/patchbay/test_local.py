@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, text
 from sqlalchemy.orm import Session
 
 from history import ConfigurationError, Message
+from tests.fixtures.databases import asked
 from tests.fixtures.histories import with_store
 from tests.integration.patchbay.components import seen
 from triggers import FatalError, TransientError
@@ -164,13 +165,7 @@ class Shop:
             bay.run(until_idle=0.4)
 
     def rows(self, query: str) -> Sequence[tuple[object, ...]]:
-        engine = create_engine(self.database.replace("postgresql:", "postgresql+psycopg:"))
-        try:
-            with engine.begin() as connection:
-                result = connection.execute(text(query))
-                return [tuple(row) for row in result] if result.returns_rows else []
-        finally:
-            engine.dispose()
+        return asked(self.database, query)
 
     @property
     def effects(self) -> list[str]:

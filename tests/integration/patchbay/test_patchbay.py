@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, create_engine
 
 from history import ConfigurationError, Message, open_history
 from history.bridge import drive
@@ -375,7 +375,4 @@ def test_rows_are_read_by_anybody(local: Wire) -> None:
     assert patched.rows("SELECT prop_name, prop_value FROM dms_limbo_props") == [("n", "3")]
     assert patched.rows("SELECT prop_type FROM dms_limbo_ptypes") == [(5,)]
     assert patched.rows("SELECT jms_replyto FROM dms_limbo_replyto") == [(b"answers",)]
-    engine = create_engine(patched.database)
-    with engine.connect() as connection:
-        assert connection.execute(text("SELECT COUNT(*) FROM dms_limbo")).scalar() == 1
-    engine.dispose()
+    assert patched.rows("SELECT COUNT(*) FROM dms_limbo") == [(1,)]

@@ -1,5 +1,6 @@
 """Rows in limbo that are no message, among good ones: they are parked whole, once, and stop nothing."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from sqlalchemy import create_engine, text
 
 from history import Message, Parked, ParkedKind, SqlHistory
 from history.bridge import drive
+from tests.fixtures.histories import with_store
 from tests.integration.patchbay.components import DOES, Patched, fails_until, forget, later, seen, wire
 from triggers import on_retrieval_failure
 from triggers.events import Cause, RetrievalFailureEvent
@@ -47,11 +49,8 @@ def spoil(patched: Patched, name: str) -> list[int]:
     return numbers[: len(ways)]
 
 
-def parked_in(patched: Patched) -> list[Parked]:
-    store = SqlHistory.from_url(patched.database)
-    found = list(drive(store.parking.list(limit=100)))
-    drive(store.close())
-    return found
+def parked_in(patched: Patched) -> Sequence[Parked]:
+    return with_store(patched.database, lambda store: store.parking.list(limit=100))
 
 
 @pytest.fixture

@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from sqlalchemy import create_engine, text
-
 from history.bridge import drive
 from history.message import Message
+from tests.fixtures.databases import asked
 from tests.integration.patchbay.components import forget, seen
 from triggers.patchbay import PatchBay, read_patchbay
 from triggers.providers.sqljms import SqlJms
@@ -38,10 +37,7 @@ def test_a_topic_without_a_durable_subscriber_keeps_nothing_while_nobody_receive
         drive(provider.send(f"topic://{topic}", [Message(uuid=topic, body="while nobody receives")]))
     drive(provider.close())
 
-    engine = create_engine(url)
-    with engine.connect() as connection:
-        assert connection.execute(text("SELECT COUNT(*) FROM dms_topic_entry")).scalar_one() == 1
-    engine.dispose()
+    assert asked(url, "SELECT COUNT(*) FROM dms_topic_entry") == [(1,)]
     with PatchBay(file) as bay:
         bay.run(until_idle=0.2)
     assert [message.uuid for _, message in seen("service")] == ["Lasting"]

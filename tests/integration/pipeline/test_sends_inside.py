@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from history.bridge import drive
 from history.errors import EffectsDiscardedError
+from tests.fixtures.databases import asked, engine_at
 from triggers import Message, Producer, TransientError, Trigger, trigger
 from triggers.pipeline.pipeline import Step
 from triggers.providers.memory import MemoryProvider
@@ -45,13 +46,7 @@ class Shop:
         return trigger("orders", name="shop", history=self.url, transacted=True)(in_session)
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
-        engine = create_engine(self.url.replace("postgresql:", "postgresql+psycopg:"))
-        try:
-            with engine.begin() as connection:
-                result = connection.execute(text(query))
-                return [tuple(row) for row in result] if result.returns_rows else []
-        finally:
-            engine.dispose()
+        return asked(self.url, query)
 
     @property
     def sent(self) -> list[tuple[object, ...]]:
@@ -104,11 +99,10 @@ class Effect(Base):
 def test_nothing_leaves_if_the_changes_in_the_session_are_not_kept(
     sql_database: str, *, closes: bool
 ) -> None:
-    engine = create_engine(sql_database.replace("postgresql:", "postgresql+psycopg:"))
-    Base.metadata.create_all(engine)
-    with Session(engine) as session, session.begin():
-        session.add(Effect(uuid="order-1"))
-    engine.dispose()
+    with engine_at(sql_database) as engine:
+        Base.metadata.create_all(engine)
+        with Session(engine) as session, session.begin():
+            session.add(Effect(uuid="order-1"))
     elsewhere = MemoryProvider()
     producer = Producer(elsewhere)
 

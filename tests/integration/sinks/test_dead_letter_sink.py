@@ -39,6 +39,12 @@ def letters(provider: Provider, destination: str = "orders.dead") -> list[Messag
     return [one.message for one in received if isinstance(one, Arrival)]
 
 
+def tell(sink: Any, **facts: Any) -> None:
+    """Tell a sink of an event with these facts, and close it."""
+    sink(event(**facts))
+    sink.close()
+
+
 def test_a_message_is_sent_whole_with_the_facts_of_its_failure(provider: Provider) -> None:
     with hearing(DeadLetterSink(provider)):
         outcome = doomed().handle(
@@ -67,10 +73,8 @@ def test_a_message_is_sent_whole_with_the_facts_of_its_failure(provider: Provide
 @pytest.mark.parametrize("body", [b"\xff\x00", "text \N{SNOWMAN}", {"a": [1, None]}, None, 0], ids=repr)
 def test_headers_properties_and_body_stay_as_they_are(provider: Provider, body: Any) -> None:
     sent = everything(body)
-    sink = DeadLetterSink(provider)
 
-    sink(event(message=sent, time=TIME))
-    sink.close()
+    tell(DeadLetterSink(provider), message=sent, time=TIME)
 
     [letter] = letters(provider)
     left_out = {"delivery_count", "redelivered", "expiration", "properties"}
@@ -79,10 +83,7 @@ def test_headers_properties_and_body_stay_as_they_are(provider: Provider, body: 
 
 
 def test_a_letter_does_not_expire(provider: Provider) -> None:
-    sink = DeadLetterSink(provider)
-
-    sink(event(message=Message(body="b", uuid="u", expiration=TIME)))
-    sink.close()
+    tell(DeadLetterSink(provider), message=Message(body="b", uuid="u", expiration=TIME))
 
     [letter] = letters(provider)
     assert letter.expiration is None
@@ -90,20 +91,14 @@ def test_a_letter_does_not_expire(provider: Provider) -> None:
 
 
 def test_a_message_known_by_its_message_id_keeps_that_as_its_uuid(provider: Provider) -> None:
-    sink = DeadLetterSink(provider)
-
-    sink(event(message=Message(body="b", message_id="ID:7")))
-    sink.close()
+    tell(DeadLetterSink(provider), message=Message(body="b", message_id="ID:7"))
 
     [letter] = letters(provider)
     assert (letter.uuid, letter.properties["uuid"]) == ("ID:7", "ID:7")
 
 
 def test_what_does_not_apply_is_left_out(provider: Provider) -> None:
-    sink = DeadLetterSink(provider)
-
-    sink(event(cause=Cause.MAX_DELIVERY_COUNT))
-    sink.close()
+    tell(DeadLetterSink(provider), cause=Cause.MAX_DELIVERY_COUNT)
 
     [letter] = letters(provider)
     assert letter.properties["dead-letter-reason"] == "max_delivery_count was passed"
@@ -116,10 +111,7 @@ def test_what_does_not_apply_is_left_out(provider: Provider) -> None:
     ids=["a name", "a function"],
 )
 def test_another_destination_can_be_named(provider: Provider, given: Any, destination: str) -> None:
-    sink = DeadLetterSink(provider, destination=given)
-
-    sink(event())
-    sink.close()
+    tell(DeadLetterSink(provider, destination=given))
 
     assert len(letters(provider, destination)) == 1
     assert letters(provider) == []
@@ -128,10 +120,7 @@ def test_another_destination_can_be_named(provider: Provider, given: Any, destin
 def test_an_unreadable_delivery_has_no_letter_and_the_log_says_so(
     provider: Provider, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sink = DeadLetterSink(provider)
-
-    sink(event(message=None, delivery_count=-1, cause=Cause.UNREADABLE))
-    sink.close()
+    tell(DeadLetterSink(provider), message=None, delivery_count=-1, cause=Cause.UNREADABLE)
 
     assert letters(provider) == []
     assert "an unreadable delivery has no message to send" in caplog.text
@@ -161,9 +150,7 @@ def test_a_url_is_opened_and_closed_by_the_sink(redis_url: str) -> None:
 def test_the_destination_of_a_url_is_sent_to() -> None:
     provider = MemoryProvider()
     for url in ("dead-letter:", "dead-letter:graveyard"):
-        sink = open_sink(url, provider=provider)
-        sink(event())
-        sink.close()
+        tell(open_sink(url, provider=provider))
 
     assert len(letters(provider)) == len(letters(provider, "graveyard")) == 1
 

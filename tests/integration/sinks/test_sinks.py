@@ -39,11 +39,13 @@ def away(request: pytest.FixtureRequest, tmp_path: Path) -> Sink:
     return AWAY[request.param](closed_port(), tmp_path)
 
 
-def test_a_sink_whose_server_is_away_changes_nothing_for_the_message(
-    away: Sink, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("hears", ["blocking", "asyncio", "in the background"])
+async def test_a_sink_whose_server_is_away_changes_nothing_for_the_message(
+    away: Sink, caplog: pytest.LogCaptureFixture, hears: str
 ) -> None:
-    with hearing(away):
-        outcome = doomed().handle(Message(body="secret body", uuid="alone"))
+    message = Message(body="secret body", uuid="alone")
+    with hearing(away, synchronous=hears != "in the background"):
+        outcome = await async_doomed().ahandle(message) if hears == "asyncio" else doomed().handle(message)
 
     assert_it_changed_nothing(outcome)
     (record,) = [one for one in caplog.records if one.name.startswith("triggers.events")]
@@ -54,22 +56,6 @@ def test_a_sink_whose_server_is_away_changes_nothing_for_the_message(
     assert (vars(record)["trigger"], vars(record)["uuid"]) == ("doomed", "alone")
     assert "secret body" not in caplog.text
     assert "document history" not in record.getMessage()
-
-
-async def test_nor_under_asyncio(away: Sink, caplog: pytest.LogCaptureFixture) -> None:
-    with hearing(away):
-        outcome = await async_doomed().ahandle(Message(body="b", uuid="alone"))
-
-    assert_it_changed_nothing(outcome)
-    assert f"the retrieval failure handler {type(away).__name__} failed" in caplog.text
-
-
-def test_nor_one_that_hears_in_the_background(away: Sink, caplog: pytest.LogCaptureFixture) -> None:
-    with hearing(away, synchronous=False):
-        outcome = doomed().handle(Message(body="b", uuid="alone"))
-
-    assert_it_changed_nothing(outcome)
-    assert f"the retrieval failure handler {type(away).__name__} failed" in caplog.text
 
 
 def test_an_event_arrives_in_the_stream_as_a_cloudevent(redis_url: str) -> None:

@@ -4,14 +4,14 @@ import json
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from history.sql.database.engine import open_engine
+from tests.fixtures.databases import engine_at
 from tests.fixtures.threads import in_threads
 from tests.fixtures.waiting import PATIENCE
 from tests.integration.helpers.given_up import assert_it_changed_nothing, async_doomed, doomed, hearing
@@ -24,20 +24,16 @@ from triggers.sinks import SqlTableSink, open_sink
 TIME = datetime(2024, 5, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an empty database, of each kind in turn."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/events.db"
-    return cast("str", request.getfixturevalue("postgres_url"))
+@pytest.fixture
+def url(sql_database: str) -> str:
+    return sql_database
 
 
 @pytest.fixture
 def engine(url: str) -> Iterator[Engine]:
     """An engine of the user's own, which is not in autocommit."""
-    made = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    yield made
-    made.dispose()
+    with engine_at(url) as engine:
+        yield engine
 
 
 def rows(engine: Engine, table: str = "doubtless_events") -> list[dict[str, Any]]:
@@ -195,20 +191,14 @@ def test_an_engine_of_the_users_own_is_used_and_left_open(engine: Engine) -> Non
     assert engine.get_execution_options() == {}
 
 
-async def test_a_sink_over_a_blocking_engine_works_under_asyncio(url: str, engine: Engine) -> None:
-    with hearing(SqlTableSink(url)):
+@pytest.mark.parametrize("given", ["blocking", "asyncio"])
+async def test_a_sink_works_under_asyncio_over_either_kind_of_engine(
+    url: str, engine: Engine, given: str
+) -> None:
+    asyncio_engine = create_async_engine(open_engine(url, asyncio=True).url)
+    with hearing(SqlTableSink(url if given == "blocking" else asyncio_engine)):
         outcome = await async_doomed().ahandle(Message(body="b", uuid="given-up"))
-
-    assert_it_changed_nothing(outcome)
-    assert len(rows(engine)) == 1
-
-
-async def test_a_sink_over_an_asyncio_engine_is_awaited(url: str, engine: Engine) -> None:
-    opened = open_engine(url, asyncio=True)
-    given = create_async_engine(opened.url)
-    with hearing(SqlTableSink(given)):
-        outcome = await async_doomed().ahandle(Message(body="b", uuid="given-up"))
-    await given.dispose()
+    await asyncio_engine.dispose()
 
     assert_it_changed_nothing(outcome)
     assert len(rows(engine)) == 1

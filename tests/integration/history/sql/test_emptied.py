@@ -6,12 +6,13 @@ from contextlib import ExitStack
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import Engine, create_engine, inspect, text
+from sqlalchemy import Engine, inspect, text
 
 from history import ConfigurationError
 from history.bridge import drive
 from history.sql import SqlHistory
 from history.store import BatchOwner, Owner
+from tests.fixtures.databases import engine_at
 from tests.integration.history.sql.sql_worker import opened as open_history
 
 #: What empties a history: its table of entries, in two ways, or all tables.
@@ -31,9 +32,8 @@ def opened(sql_database: str) -> Iterator[Callable[[], SqlHistory]]:
 
 @pytest.fixture
 def engine(sql_database: str) -> Iterator[Engine]:
-    engine = create_engine(sql_database.replace("postgresql:", "postgresql+psycopg:"))
-    yield engine
-    engine.dispose()
+    with engine_at(sql_database) as engine:
+        yield engine
 
 
 def run(engine: Engine, statement: str) -> None:

@@ -8,12 +8,12 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 from psycopg import sql
-from sqlalchemy import create_engine, text
 
 from history import ConfigurationError, HistoryUnavailableError, Parked, ParkedKind, SqlHistory
 from history.bridge import drive
 from history.store import Report
 from history.store.journal import JournalLine
+from tests.fixtures.databases import asked
 from tests.integration.history.sql.sql_worker import TRIGGER, opened
 from triggers import Message
 from triggers.providers import Arrival
@@ -106,14 +106,10 @@ def test_tables_that_are_dropped_while_it_runs_are_named_and_waited_for(
     url = databases.make() if kind == "postgresql" else f"sqlite:///{tmp_path}/history.sqlite3"
     with opened(url) as store:
         drive(store.check())
-        engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-        for old, new in (("history", "away"), ("away", "history")):
-            with engine.begin() as connection:
-                connection.execute(text(f"ALTER TABLE doubtless_{old} RENAME TO doubtless_{new}"))
-            if new == "away":
-                with pytest.raises(HistoryUnavailableError, match=r"doubtless_history.*: restore them"):
-                    drive(store.claim(TRIGGER, ["a"], "me"))
-        engine.dispose()
+        asked(url, "ALTER TABLE doubtless_history RENAME TO doubtless_away")
+        with pytest.raises(HistoryUnavailableError, match=r"doubtless_history.*: restore them"):
+            drive(store.claim(TRIGGER, ["a"], "me"))
+        asked(url, "ALTER TABLE doubtless_away RENAME TO doubtless_history")
 
         assert drive(store.claim(TRIGGER, ["a"], "me"))[0].found is None
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine, text
 
 from history import Claim, EntryOutcome, Fence, Settlement, State, TransactionConflictError, Uuid
 from history.bridge import drive
@@ -12,6 +12,7 @@ from history.sql.offsets.history import OffsetIdentity
 from history.sql.offsets.position import Position
 from history.sql.offsets.rows import Positions
 from history.sql.offsets.seen import Place
+from tests.fixtures.databases import engine_at
 
 PLACE = Place("orders:book", "orders", 0)
 
@@ -19,10 +20,8 @@ PLACE = Place("orders:book", "orders", 0)
 @pytest.fixture
 def engine(sql_database: str) -> Iterator[Engine]:
     # Each statement by itself, so that two consumers take turns on SQLite, too.
-    url = sql_database.replace("postgresql:", "postgresql+psycopg:")
-    engine = create_engine(url, isolation_level="AUTOCOMMIT")
-    yield engine
-    engine.dispose()
+    with engine_at(sql_database, isolation_level="AUTOCOMMIT") as engine:
+        yield engine
 
 
 @pytest.fixture

@@ -11,13 +11,14 @@ from threading import Barrier
 
 import psycopg
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import text
 
 from history import ConfigurationError, EntryOutcome, HistoryUnavailableError, SqlHistory, State
 from history.bridge import drive
 from history.sql.entries.purging import PIECE
 from history.sql.tables.history import SCHEMA
 from history.store import BatchOwner, Purged
+from tests.fixtures.databases import asked, engine_at
 from tests.fixtures.histories import wait_for_circuits
 from tests.fixtures.waiting import eventually
 from tests.integration.history.sql.sql_worker import TRIGGER, Worker, opened
@@ -64,15 +65,13 @@ class TestPurging:
 
     def test_the_ledger_of_others_is_passed_by_in_pieces(self, url: str, store: SqlHistory) -> None:
         drive(store.check())
-        engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
         rows = [{"number": n, "token": f"query/{n}"} for n in range(1, 2 * PIECE + 1)]
         insert = (
             "INSERT INTO doubtless_batches (number, trigger_name, token, state, started_at, expires_at)"
             " VALUES (:number, 'another', :token, 'completed', 0, 1)"
         )
-        with engine.begin() as connection:
+        with engine_at(url) as engine, engine.begin() as connection:
             connection.execute(text(insert), rows)
-        engine.dispose()
 
         assert len(list(pieces_of_a_purge(store))) >= 3
         assert drive(store.purge("another")) == 0
@@ -113,10 +112,7 @@ class TestTables:
 
     def test_tables_of_a_newer_version_are_refused(self, url: str, store: SqlHistory) -> None:
         drive(store.check())
-        engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-        with engine.begin() as connection:
-            connection.execute(text("UPDATE doubtless_meta SET value = value + 1 WHERE name = 'schema'"))
-        engine.dispose()
+        asked(url, "UPDATE doubtless_meta SET value = value + 1 WHERE name = 'schema'")
 
         with opened(url) as newer, pytest.raises(ConfigurationError, match=f"only up to {SCHEMA}; upgrade"):
             drive(newer.claim(TRIGGER, ["u1"], "worker"))

@@ -16,6 +16,7 @@ from history.entry import EntryOutcome, State, digest
 from history.sql import SqlHistory
 from history.store import BatchOwner
 from history.store.progress import BatchState, Beginning, begin, changed
+from tests.fixtures.databases import asked, engine_at
 from tests.fixtures.waiting import eventually
 
 TRIGGER = "book-order"
@@ -33,11 +34,9 @@ def store(postgres_url: str) -> Iterator[SqlHistory]:
 @pytest.fixture
 def service(postgres_url: str) -> Iterator[Engine]:
     """The engine of a service with a table of its own."""
-    engine = create_engine(postgres_url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.begin() as connection:
-        connection.execute(text("CREATE TABLE bookings (uuid TEXT)"))
-    yield engine
-    engine.dispose()
+    asked(postgres_url, "CREATE TABLE bookings (uuid TEXT)")
+    with engine_at(postgres_url) as engine:
+        yield engine
 
 
 @pytest.fixture

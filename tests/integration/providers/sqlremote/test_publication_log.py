@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine, text
 
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.sql.links.history import LinkHistory
+from tests.fixtures.databases import engine_at
 from tests.integration.helpers.logs import read_all
 from tests.integration.providers.sqlremote.link_ends import ORDERS
 from triggers.providers.sqlremote.publication.log import LinkLog
@@ -43,9 +44,8 @@ def opened(url: str) -> Iterator[Open]:
 @pytest.fixture
 def engine(url: str, opened: Open) -> Iterator[Engine]:
     opened().begin()  # makes the tables
-    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
-    yield engine
-    engine.dispose()
+    with engine_at(url) as engine:
+        yield engine
 
 
 def test_spans_are_the_log_in_order_and_read_the_same_each_time(engine: Engine, opened: Open) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -386,7 +387,7 @@ class TestGroups:
         assert (link.applied, link.subscriber.columns.receive_count) == ([B, C, D], 1)
 
 
-BAD: list[Any] = [
+BAD: list[tuple[Any, dict[str, Any]]] = [
     *((SubscriberSettings, {name: 0}) for name in ("patience", "max_gap_messages", "group")),
     *((SubscriberSettings, {name: timedelta(0)}) for name in ("poll_interval", "max_gap_age")),
     (SubscriberSettings, {"repeat_after": -MINUTE}),
