@@ -12,8 +12,8 @@ from itertools import repeat
 
 import pytest
 
-from history.circuit import JITTER, PROBE_INTERVAL, THREAD_NAME, Circuit, CircuitOpenError, pause_after
-from history.errors import HistoryUnavailableError
+from history.circuit import JITTER, PROBE_INTERVAL, THREAD_NAME, Circuit, CircuitOpenError, is_on, pause_after
+from history.errors import ConfigurationError, HistoryUnavailableError
 from tests.fixtures.waiting import PATIENCE, eventually
 
 REFUSED = ConnectionError("connection refused\n\tIs the server running?")
@@ -190,3 +190,9 @@ def test_the_pause_grows_with_the_outage_up_to_the_interval(age: float) -> None:
     assert 0 < pause <= PROBE_INTERVAL * (1 + JITTER)
     assert pause <= (0.05 + age / 4) * (1 + JITTER)
     assert pause >= min(0.05 + age / 4, PROBE_INTERVAL) * (1 - JITTER)
+
+
+def test_the_setting_of_a_url_is_on_or_off() -> None:
+    assert [is_on(None), is_on("on"), is_on("off")] == [True, True, False]
+    with pytest.raises(ConfigurationError, match="circuit: must be on or off, not"):
+        is_on("no")

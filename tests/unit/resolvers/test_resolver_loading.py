@@ -61,20 +61,14 @@ def name_of(resolver: Resolver | None) -> str:
     return str(getattr(resolver, "__qualname__", resolver))
 
 
-def test_a_callable_is_itself() -> None:
+def test_a_callable_is_itself_and_none_is_no_resolver() -> None:
     assert load_resolver(needless) is needless
-
-
-def test_none_is_no_resolver() -> None:
     assert load_resolver(None) is None
 
 
-def test_a_text_with_a_colon_names_a_function_of_a_module() -> None:
-    assert name_of(load_resolver("corner_shop.booking:already_booked")) == "already_booked"
-
-
-def test_the_function_may_be_nested() -> None:
-    assert name_of(load_resolver("corner_shop.booking:Ledger.Entries.has")) == "Ledger.Entries.has"
+@pytest.mark.parametrize("function", ["already_booked", "Ledger.Entries.has"])
+def test_a_text_with_a_colon_names_a_function_of_a_module_which_may_be_nested(function: str) -> None:
+    assert name_of(load_resolver(f"corner_shop.booking:{function}")) == function
 
 
 @pytest.mark.parametrize(
@@ -118,17 +112,13 @@ def test_an_error_from_inside_the_module_is_told_from_an_absent_module(
     assert error.__cause__ is not None
 
 
-def test_a_missing_attribute_is_named_with_the_one_that_was_meant() -> None:
+def test_a_missing_attribute_is_named_with_its_holder_and_the_one_that_was_meant() -> None:
     error = str(refused("corner_shop.booking:allready_booked"))
+    nested = str(refused("corner_shop.booking:Ledger.Accounts"))
 
     assert "corner_shop.booking has no 'allready_booked'" in error
     assert "did you mean 'already_booked'?" in error
-
-
-def test_a_missing_nested_attribute_is_named_with_its_holder() -> None:
-    assert "corner_shop.booking.Ledger has no 'Accounts'" in str(
-        refused("corner_shop.booking:Ledger.Accounts")
-    )
+    assert "corner_shop.booking.Ledger has no 'Accounts'" in nested
 
 
 def test_what_cannot_be_called_is_refused_with_its_type() -> None:
@@ -138,17 +128,11 @@ def test_what_cannot_be_called_is_refused_with_its_type() -> None:
     assert "is a int" in str(refused(42))
 
 
-def test_an_entry_point_is_loaded_by_its_name(shop: Path) -> None:
-    offer(shop, "corner", "booked = corner_shop.booking:already_booked")
+def test_an_entry_point_is_loaded_by_its_name_also_where_it_is_offered_twice(shop: Path) -> None:
+    for distribution in ("corner", "corner_fork"):
+        offer(shop, distribution, "booked = corner_shop.booking:already_booked")
 
-    assert name_of(load_resolver("booked")) == "already_booked"
-
-
-def test_the_same_entry_point_offered_twice_is_one(shop: Path) -> None:
-    offer(shop, "corner", "booked = corner_shop.booking:already_booked")
-    offer(shop, "corner_fork", "booked = corner_shop.booking:already_booked")
-
-    assert name_of(load_resolver("booked")) == "already_booked"
+        assert name_of(load_resolver("booked")) == "already_booked"
 
 
 def test_two_entry_points_of_one_name_are_refused_with_both_distributions(shop: Path) -> None:
@@ -161,15 +145,10 @@ def test_two_entry_points_of_one_name_are_refused_with_both_distributions(shop: 
     assert "other (corner_shop.booking:Ledger.Entries.has)" in error
 
 
-def test_an_unknown_entry_point_names_the_one_that_was_meant(shop: Path) -> None:
+def test_an_unknown_entry_point_names_the_one_that_was_meant_or_what_is_installed(shop: Path) -> None:
     offer(shop, "corner", "booked = corner_shop.booking:already_booked")
 
     assert "no entry point 'boked' in doubtless.resolvers; did you mean 'booked'?" in str(refused("boked"))
-
-
-def test_an_unknown_entry_point_names_what_is_installed(shop: Path) -> None:
-    offer(shop, "corner", "booked = corner_shop.booking:already_booked")
-
     assert "booked" in str(refused("zzz")).partition("installed are: ")[2]
 
 

@@ -42,14 +42,16 @@ ORDERS = [Message(uuid=f"order-{number}", body={"amount": number}) for number in
 
 
 class TestGuards:
-    def test_what_a_guard_calls_runs_once(self) -> None:
+    @pytest.mark.parametrize("asynchronous", [False, True])
+    def test_what_a_guard_calls_runs_once(self, *, asynchronous: bool) -> None:
         bank = Effects()
         guard = protect("pay", history=MemoryHistory(), resolver=looks_for(bank))
 
-        report = exactly_once(guard, ORDERS, call=lambda order: bank.record(order.uuid), effects=bank)
+        async def pay(order: Message) -> None:
+            bank.record(running().uuid)
 
-        assert report.never_twice
-        assert report.none_lost
+        call = pay if asynchronous else lambda order: bank.record(order.uuid)
+        exactly_once(guard, ORDERS, call=call, effects=bank).check()
 
     def test_a_careless_resolver_is_found(self) -> None:
         bank = Effects()
@@ -58,18 +60,6 @@ class TestGuards:
         report = exactly_once(guard, ORDERS, call=lambda order: bank.record(order.uuid), effects=bank)
 
         assert not report.never_twice
-
-    def test_a_coroutine_function_is_called(self) -> None:
-        bank = Effects()
-        guard = protect("pay", history=MemoryHistory(), resolver=looks_for(bank))
-
-        async def pay(order: Message) -> None:
-            bank.record(running().uuid)
-
-        report = exactly_once(guard, ORDERS, call=pay, effects=bank)
-
-        assert report.never_twice
-        assert report.none_lost
 
     def test_a_death_between_two_lines_of_what_it_calls_is_tried(self) -> None:
         ledger: list[str] = []
@@ -81,20 +71,14 @@ class TestGuards:
 
         assert not exactly_once(guard, ORDERS[:1], call=pay, effects=ledger).never_twice
 
-    def test_what_it_calls_has_to_be_given(self) -> None:
-        with pytest.raises(ConfigurationError) as error:
-            exactly_once(protect("pay", history=None), ORDERS, effects=Effects())
-
-        assert error.value.setting == "call"
-
-    def test_a_trigger_takes_no_other_function(self) -> None:
+    def test_what_it_calls_has_to_be_given_and_a_trigger_takes_no_other_function(self) -> None:
         @trigger("orders", name="book", history=MemoryHistory())
         def book(message: Message) -> None: ...
 
-        with pytest.raises(ConfigurationError) as error:
-            exactly_once(book, ORDERS, call=print, effects=Effects())
-
-        assert error.value.setting == "call"
+        for called, options in ((protect("pay", history=None), {}), (book, {"call": print})):
+            with pytest.raises(ConfigurationError) as error:
+                exactly_once(called, ORDERS, effects=Effects(), **cast("Any", options))
+            assert error.value.setting == "call"
 
 
 #: Celery knows no types.
@@ -140,8 +124,7 @@ class TestTasks:
 
         report = exactly_once(task, calls, effects=bank)
 
-        assert report.never_twice
-        assert report.none_lost
+        report.check()
         del host
 
     def test_a_key_that_is_made_of_the_day_is_found(self, make: Any) -> None:
@@ -171,8 +154,7 @@ class TestTasks:
 
         report = exactly_once(task, [called(order="a"), called("b")], effects=bank)
 
-        assert report.never_twice
-        assert report.none_lost
+        report.check()
         del host
 
 

@@ -48,8 +48,7 @@ def test_what_is_planted_is_found_and_nothing_else(
         case "lost":
             assert not report.none_lost, report
         case _:
-            assert report.never_twice, report
-            assert report.none_lost, report
+            report.check()
     assert report.shortest is None or len(report.shortest) <= SHORT
 
 
@@ -57,8 +56,7 @@ def test_pairs_of_faults_and_runs_by_chance_find_nothing_in_a_correct_service(pr
     report = exactly_once(made(book, resolver=looks), [ORDER], effects=LEDGER)
     proved(scripts=report.scripts)
 
-    assert report.never_twice, report
-    assert report.none_lost, report
+    report.check()
     assert report.scripts > 200, "all single faults and many pairs of them"
 
 
@@ -123,8 +121,7 @@ def test_a_list_or_mapping_of_effects_is_brought_back_by_itself() -> None:
 
     report = exactly_once(made(books), [ORDER], effects=booked, crashes=1)
 
-    assert report.never_twice, report
-    assert report.none_lost, report
+    report.check()
     assert booked == ["N-0"]
 
 
@@ -232,8 +229,7 @@ def test_what_outlives_the_process_is_brought_back_before_each_script(resolver: 
 
     report = exactly_once(service, [ORDER], effects=LEDGER, crashes=1, keep=keep)
 
-    assert report.never_twice, report
-    assert report.none_lost, report
+    report.check()
     assert report.scripts > 20, "all single faults"
 
 
