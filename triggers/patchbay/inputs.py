@@ -5,7 +5,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from history.errors import ConfigurationError
 from history.message import Message
@@ -102,7 +102,7 @@ def _wire(
     component: Any,
     context: MessageContext,
 ) -> Input:
-    own: AnyTrigger | None = component if isinstance(component, Trigger) else None
+    own = cast("AnyTrigger", component) if isinstance(component, Trigger) else None
     if own is None:
         wired = _plain(sink, port, source, component, context)
         transient = wired.settings.transient

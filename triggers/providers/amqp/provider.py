@@ -10,13 +10,13 @@ from uuid import uuid4
 from history.errors import ConfigurationError, NotPermittedError
 from history.message import Message
 from history.shell import Shell, TaskShell, ThreadShell
-from history.support.forks import forkable_lock
 from triggers.providers.amqp.codec import AmqpOrigin, encode, encode_unreadable
 from triggers.providers.amqp.connection import AmqpConnection
 from triggers.providers.amqp.consumer import AmqpConsumer, AttachPoint, Declare
 from triggers.providers.amqp.links import SenderLink
 from triggers.providers.amqp.management import Management, exchange_address, queue_address
 from triggers.providers.backlog import Backlog, Place
+from triggers.providers.brokers.connection import LivingConnection
 from triggers.providers.brokers.push_receiver import PushReceiver
 from triggers.providers.brokers.sending import is_later, letter_for, named, no_delays
 from triggers.providers.brokers.trust import AMQP_CLASSIC, AMQP_QUORUM, OTHER_AMQP, FirstCount, TrustProfile
@@ -79,8 +79,7 @@ class Amqp:
         self._url = url
         self._first_count = first_count
         self._shell = shell or ThreadShell()
-        self._lock = forkable_lock()
-        self._connection: AmqpConnection | None = None
+        self._connection = LivingConnection(self._connect)
         self._management: Management | None = None
         self._senders: dict[str, list[SenderLink]] = {}
 
@@ -114,14 +113,14 @@ class Amqp:
 
     async def _look_for_delays(self, destination: str) -> None:
         """Refuse a broker without delays, and a destination that would lose messages when they are due."""
-        connection = await self._connected()
+        connection = await self._connection.opened()
         if not connection.is_rabbitmq or destination.startswith(TEMPORARY):
             raise no_delays()
         self._keep(await self._sender(connection, _address(destination, connection)))
 
     async def _send_to_slot(self, destination: str, slot: DelaySlot, messages: Sequence[bytes]) -> None:
         """Send to the queue of one delivery time; the provider over AMQP 0-9-1 declares it alike."""
-        connection = await self._connected()
+        connection = await self._connection.opened()
         queue = slot.queue(destination)
         management = await self._managed(connection)
         await management.declare_queue(queue, slot.arguments(*address_of(destination), quorum=True))
@@ -133,7 +132,7 @@ class Amqp:
     async def _send(self, destination: str, messages: Sequence[bytes]) -> None:
         if not messages:
             return
-        connection = await self._connected()
+        connection = await self._connection.opened()
         sender = await self._sender(connection, _address(destination, connection))
         try:
             await _send_all(sender, destination, messages)
@@ -176,7 +175,7 @@ class Amqp:
 
     async def _receive(self, declare: Declare, destination: str) -> PushReceiver:
         dead_letter = partial(self._dead_letter, dead_letters_of(destination))
-        receiver = PushReceiver(AmqpConsumer(self._connected, declare), self._shell, dead_letter)
+        receiver = PushReceiver(AmqpConsumer(self._connection.opened, declare), self._shell, dead_letter)
         await receiver.open()
         return receiver
 
@@ -210,7 +209,7 @@ class Amqp:
 
     async def _dead_letter(self, destination: str, received: Sequence[Received], reason: str) -> None:
         """Send copies to a destination with its own queue, so that nobody need have subscribed."""
-        connection = await self._connected()
+        connection = await self._connection.opened()
         if connection.is_rabbitmq:
             await self._declare(destination, "letters", connection)
         letters = [letter_for(delivery, reason, encode, encode_unreadable) for delivery in received]
@@ -227,15 +226,9 @@ class Amqp:
             self._management = management
         return self._management
 
-    async def _connected(self) -> AmqpConnection:
-        with self._lock:
-            if self._connection is None or self._connection.over:
-                self._connection = AmqpConnection(self._url, self._shell)
-                self._senders = {}
-                self._connection.start()
-            connection = self._connection
-        await connection.opened()
-        return connection
+    def _connect(self) -> AmqpConnection:
+        self._senders = {}
+        return AmqpConnection(self._url, self._shell)
 
     async def ping(self) -> None:
         """Return when the broker answers.
@@ -243,7 +236,7 @@ class Amqp:
         Raises:
             ProviderUnavailableError: it does not.
         """
-        connection = await self._connected()
+        connection = await self._connection.opened()
         if connection.is_rabbitmq:
             management = Management(connection)
             await connection.link(management)
@@ -257,7 +250,7 @@ class Amqp:
         """
         from triggers.providers.rabbitmq.limits import limit_of, unseen  # noqa: PLC0415  (no consumer asks)
 
-        connection = await self._connected()
+        connection = await self._connection.opened()
         if not connection.is_rabbitmq:
             return unseen("this broker does not tell over AMQP 1.0; ActiveMQ Artemis has a limit of 10")
         management = await self._managed(connection)
@@ -274,7 +267,7 @@ class Amqp:
 
         RabbitMQ does not report what is held; other brokers report nothing over AMQP 1.0.
         """
-        connection = await self._connected()
+        connection = await self._connection.opened()
         return [await self._backlog(connection, *pair) for pair in places]
 
     async def _backlog(self, connection: AmqpConnection, destination: str, subscription: str) -> Backlog:
@@ -290,10 +283,8 @@ class Amqp:
 
     async def close(self) -> None:
         """Close the connection. Close the receivers before."""
-        connection, self._connection = self._connection, None
         self._senders, self._management = {}, None
-        if connection is not None:
-            await connection.close()
+        await self._connection.close()
 
 
 def _address(destination: str, connection: AmqpConnection) -> str:

@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from history.errors import ConfigurationError, DoubtlessError
 from history.shell import Shell, fail
@@ -21,6 +21,8 @@ _log = logging.getLogger(__name__)
 
 #: How long connecting to one host may take, and how long the broker may take to answer, in seconds.
 CONNECT_PATIENCE, PATIENCE = 10.0, 30.0
+
+C = TypeVar("C", bound="BrokerConnection")
 
 #: Runs on the connection's thread; it gives the future its result, now or later.
 Call = Callable[["Future[Any]"], None]
@@ -175,3 +177,28 @@ def quietly(work: Callable[[], object]) -> None:
         work()
     except Exception as error:  # noqa: BLE001  (as above; an unsettled message is delivered again)
         _log.warning("could not acknowledge or return a message (%r): the broker delivers it again", error)
+
+
+class LivingConnection(Generic[C]):
+    """The connection of a provider: made at its first use, and again after a loss. Safe between threads."""
+
+    def __init__(self, make: Callable[[], C]) -> None:
+        self._make = make
+        self._lock = forkable_lock()
+        self._connection: C | None = None
+
+    async def opened(self) -> C:
+        """Return the connection, when it is open; raises as :meth:`BrokerConnection.opened`."""
+        with self._lock:
+            if self._connection is None or self._connection.over:
+                self._connection = self._make()
+                self._connection.start()
+            connection = self._connection
+        await connection.opened()
+        return connection
+
+    async def close(self) -> None:
+        """Close the connection, if there is one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()

@@ -4,7 +4,6 @@ A sending returns when the stream has each message; an error is never a guess.
 """
 
 import json
-import threading
 from asyncio import Future
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from history.errors import ConfigurationError
 from history.message import Message
 from history.shell import Shell, TaskShell, ThreadShell
 from triggers.providers.backlog import Backlog, Place
+from triggers.providers.brokers.connection import LivingConnection
 from triggers.providers.brokers.push_receiver import PushReceiver, PushToken
 from triggers.providers.brokers.sending import is_later, letter_for, named
 from triggers.providers.brokers.url import BrokerUrl
@@ -147,8 +147,7 @@ class Nats:
         self._url = url
         self._settings = settings
         self._shell = shell or ThreadShell()
-        self._lock = threading.Lock()
-        self._connection: NatsConnection | None = None
+        self._connection = LivingConnection(partial(NatsConnection, url, settings, self._shell))
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -181,7 +180,7 @@ class Nats:
 
     async def _publish(self, subject: str, messages: Sequence[Published], publish: Publish = publish) -> None:
         if messages:
-            connection = await self._connected()
+            connection = await self._connection.opened()
             work = partial(publish, connection, subject, messages, self._settings)
             await connection.do(f"sending to {subject!r}", work)
 
@@ -190,7 +189,7 @@ class Nats:
         check_subject(destination, sending=False)
         durable = self._settings.durable_of(destination, subscription)
         consumer = NatsConsumer(
-            self._connected,
+            self._connection.opened,
             partial(bind, destination=destination, durable=durable, settings=self._settings),
             self._settings.count_of,
         )
@@ -214,7 +213,7 @@ class Nats:
 
     async def _dead_letter(self, destination: str, received: Sequence[Received], reason: str) -> None:
         """Send copies to the dead letters' subject; wildcards become the words of the message's subject."""
-        connection = await self._connected()
+        connection = await self._connection.opened()
         letters = dead_letters_of(destination)
         await connection.do(
             "making the stream of the dead letters", partial(stream_of, connection, letters, self._settings)
@@ -224,42 +223,31 @@ class Nats:
             letter = letter_for(delivery, reason, encode, letter_of)
             await self._publish(dead_letters_of(came.subject), [letter])
 
-    async def _connected(self) -> NatsConnection:
-        with self._lock:
-            if self._connection is None or self._connection.over:
-                self._connection = NatsConnection(self._url, self._settings, self._shell)
-                self._connection.start()
-            connection = self._connection
-        await connection.opened()
-        return connection
-
     async def ping(self) -> None:
         """Return when the server answers.
 
         Raises:
             ProviderUnavailableError: it does not.
         """
-        connection = await self._connected()
+        connection = await self._connection.opened()
         await connection.do("asking whether it is there", connection.native.flush)
 
     async def delivery_limit(self, destination: str, subscription: str) -> DeliveryLimit | None:
         """Return after how many deliveries the durable consumer gives a message up."""
-        connection = await self._connected()
+        connection = await self._connection.opened()
         durable = self._settings.durable_of(destination, subscription)
         look = partial(limit_of, connection, destination, durable)
         return await connection.do(f"looking at the consumer {durable!r}", look)
 
     async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
         """Return what waits for the durable consumers of these places."""
-        connection = await self._connected()
+        connection = await self._connection.opened()
         count = partial(backlogs_of, connection, places, self._settings)
         return await connection.do("counting what waits", count)
 
     async def close(self) -> None:
         """Close the connection. Close the receivers before."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.close()
+        await self._connection.close()
 
 
 def _name_of(raw: object) -> str:

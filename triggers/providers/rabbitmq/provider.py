@@ -4,7 +4,6 @@
 ``codec.py`` reads and writes messages, ``settings.py`` has settings and names, ``connection.py`` connects.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,8 +14,8 @@ from uuid import uuid4
 from history.errors import ConfigurationError
 from history.message import Message
 from history.shell import Shell, TaskShell, ThreadShell
-from history.support.forks import forkable_lock
 from triggers.providers.backlog import Backlog, Place
+from triggers.providers.brokers.connection import LivingConnection
 from triggers.providers.brokers.push_receiver import PushReceiver
 from triggers.providers.brokers.sending import is_later, letter_for, named, refuse_later
 from triggers.providers.brokers.url import BrokerUrl
@@ -74,11 +73,10 @@ class RabbitMQ:
         self._url = url
         self._settings = settings
         self._shell = shell or ThreadShell()
-        self._lock = forkable_lock()
-        self._receiving: RabbitConnection | None = None
+        self._receiving = LivingConnection(partial(RabbitConnection, url, self._shell))
         #: Sends use a separate connection: RabbitMQ stops reading from a sending connection while it is short
         #: of disk or memory. It would not read acknowledgements there, and its queues would not get shorter.
-        self._sending: RabbitConnection | None = None
+        self._sending = LivingConnection(self._connect_to_send)
         self._publishers: list[ConfirmingPublisher] = []
 
     @classmethod
@@ -174,7 +172,7 @@ class RabbitMQ:
 
     async def _receive(self, declare: Any, origin: Origin, name: str) -> PushReceiver:
         dead_letter = partial(self._dead_letter, dead_letters_of(origin.destination))
-        consumer = RabbitmqConsumer(self._connected, declare, origin=origin, name=name)
+        consumer = RabbitmqConsumer(self._receiving.opened, declare, origin=origin, name=name)
         receiver = PushReceiver(consumer, self._shell, dead_letter)
         await receiver.open()
         return receiver
@@ -187,26 +185,14 @@ class RabbitMQ:
         letters = [letter_for(delivery, reason, encode, letter_of) for delivery in received]
         await self._publish(destination, letters)
 
-    async def _connected(self) -> RabbitConnection:
-        with self._lock:
-            connection = self._receiving = self._living(self._receiving)
-        await connection.opened()
-        return connection
-
     async def _connected_to_send(self) -> RabbitConnection:
-        with self._lock:
-            if self._sending is not None and self._sending.process != os.getpid():
-                self._publishers = []
-            connection = self._sending = self._living(self._sending)
-        await connection.opened()
+        connection = await self._sending.opened()
         connection.check_takes_messages()
         return connection
 
-    def _living(self, connection: RabbitConnection | None) -> RabbitConnection:
-        if connection is None or connection.over:
-            connection = RabbitConnection(self._url, self._shell)
-            connection.start()
-        return connection
+    def _connect_to_send(self) -> RabbitConnection:
+        self._publishers = []
+        return RabbitConnection(self._url, self._shell)
 
     async def ping(self) -> None:
         """Return when the broker answers.
@@ -214,7 +200,7 @@ class RabbitMQ:
         Raises:
             ProviderUnavailableError: it does not.
         """
-        channel = await (await self._connected()).channel(lambda _: None)
+        channel = await (await self._receiving.opened()).channel(lambda _: None)
         await channel.close()
 
     async def delivery_limit(self, destination: str, subscription: str) -> DeliveryLimit | None:
@@ -225,7 +211,7 @@ class RabbitMQ:
         """
         from triggers.providers.rabbitmq.limits import limit_of_queue  # noqa: PLC0415  (no consumer asks)
 
-        connection = await self._connected()
+        connection = await self._receiving.opened()
         declare = partial(_declare_otherwise, connection, queue_at(destination, subscription))
         return await limit_of_queue(declare, _major(connection))
 
@@ -236,7 +222,7 @@ class RabbitMQ:
     async def _backlog(self, destination: str, subscription: str) -> Backlog:
         queue, unknown = queue_at(destination, subscription), unknown_backlog(destination, subscription)
         # Open a channel for each: it ends if the queue does not exist.
-        channel = await (await self._connected()).channel(lambda _: None)
+        channel = await (await self._receiving.opened()).channel(lambda _: None)
         try:
             declared = await channel.ask("counting what waits", "queue_declare", queue=queue, passive=True)
         except ConfigurationError:
@@ -248,11 +234,9 @@ class RabbitMQ:
 
     async def close(self) -> None:
         """Close the connections. Close the receivers before."""
-        connections = (self._sending, self._receiving)
-        self._sending, self._receiving, self._publishers = None, None, []
-        for connection in connections:
-            if connection is not None:
-                await connection.close()
+        self._publishers = []
+        await self._sending.close()
+        await self._receiving.close()
 
 
 async def _look_for_target(destination: str, channel: Channel) -> None:

@@ -273,7 +273,7 @@ class AsyncLinks(DrivenProvider[Links]):
     ) -> DrivenReceiver[LinkReceiver]:
         """Open the only receiver of a link, as the blocking form, with its own thread."""
         opening = self._provider.open_receiver(destination, subscription=subscription, name=name)
-        return await DrivenReceiver.opened(DriverThread(f"doubtless-{destination}"), opening)
+        return await DrivenReceiver[LinkReceiver].opened(DriverThread(f"doubtless-{destination}"), opening)
 
 
 def fresh_epoch() -> Epoch:
