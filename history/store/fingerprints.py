@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from history.store.history import HistoryStore
 
@@ -32,16 +32,6 @@ class Fingerprints(Protocol):
         ...
 
 
-@runtime_checkable
-class KeepsFingerprints(Protocol):
-    """A store that keeps fingerprints, as those of this package do; your own store may."""
-
-    @property
-    def fingerprints(self) -> Fingerprints:
-        """The fingerprints, in the same store."""
-        ...
-
-
 async def first_of(
     kept: Fingerprints, trigger: str, uuid: str, fingerprint: bytes, time_to_live: timedelta
 ) -> bytes:
@@ -51,5 +41,6 @@ async def first_of(
 
 
 def fingerprints_of(store: HistoryStore) -> Fingerprints | None:
-    """Return the fingerprints of a store; None if it does not keep any."""
-    return store.fingerprints if isinstance(store, KeepsFingerprints) else None
+    """Return the fingerprints of a store; None if it does not keep any. Your own store may, in a property."""
+    kept: Fingerprints | None = getattr(store, "fingerprints", None)
+    return kept

@@ -5,7 +5,7 @@ import os
 import time
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self
 
 from history.store.history import HistoryStore
 
@@ -72,19 +72,10 @@ class Journal(Protocol):
         ...
 
 
-@runtime_checkable
-class KeepsJournal(Protocol):
-    """A store that keeps a journal, as those of this package do; your own store may."""
-
-    @property
-    def journal(self) -> Journal:
-        """The journal, in the same store."""
-        ...
-
-
 def journal_of(store: HistoryStore) -> Journal | None:
-    """Return the journal of a store; None if it does not keep one."""
-    return store.journal if isinstance(store, KeepsJournal) else None
+    """Return the journal of a store; None if it does not keep one. Your own store may, in a property."""
+    kept: Journal | None = getattr(store, "journal", None)
+    return kept
 
 
 def told_once(lines: list[JournalLine]) -> list[JournalLine]:

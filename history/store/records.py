@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 from history.entry import Fence, Settlement
 from history.errors import ConfigurationError
@@ -283,19 +283,10 @@ def wrong_cursor() -> ConfigurationError:
     return ConfigurationError("cursor", "it is none of this log", "begin at the newest record")
 
 
-@runtime_checkable
-class KeepsRecords(Protocol):
-    """A store that keeps records, as those of this package do; your own store may."""
-
-    @property
-    def records(self) -> Records:
-        """The records, in the same store."""
-        ...
-
-
 def records_of(store: HistoryStore) -> Records | None:
-    """Return the records of a store; None if it does not keep any."""
-    return store.records if isinstance(store, KeepsRecords) else None
+    """Return the records of a store; None if it does not keep any. Your own store may, in a property."""
+    kept: Records | None = getattr(store, "records", None)
+    return kept
 
 
 def needed_records(store: HistoryStore, what: str) -> Records:

@@ -1,7 +1,7 @@
 """The result of a uuid's first run, stored with its entry for later callers."""
 
 from datetime import timedelta
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 from history.store.history import HistoryStore
 
@@ -32,16 +32,7 @@ class Results(Protocol):
         ...
 
 
-@runtime_checkable
-class KeepsResults(Protocol):
-    """A store that keeps results, as those of this package do; your own store may."""
-
-    @property
-    def results(self) -> Results:
-        """The results, in the same store."""
-        ...
-
-
 def results_of(store: HistoryStore) -> Results | None:
-    """Return the results of a store; None if it does not keep any."""
-    return store.results if isinstance(store, KeepsResults) else None
+    """Return the results of a store; None if it does not keep any. Your own store may, in a property."""
+    kept: Results | None = getattr(store, "results", None)
+    return kept

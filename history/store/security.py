@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import ClassVar, NamedTuple, Protocol, Self, runtime_checkable
+from typing import ClassVar, NamedTuple, Protocol, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator
 
@@ -140,19 +140,10 @@ class SecurityLog(Protocol):
         ...
 
 
-@runtime_checkable
-class KeepsSecurityLog(Protocol):
-    """A store that keeps a security log, as those of this package do; your own store may."""
-
-    @property
-    def security_log(self) -> SecurityLog:
-        """The security log, in the same store."""
-        ...
-
-
 def security_log_of(store: HistoryStore) -> SecurityLog | None:
-    """Return the security log of a store; None if it does not keep one."""
-    return store.security_log if isinstance(store, KeepsSecurityLog) else None
+    """Return the security log of a store; None if it does not keep one. Your own store may, in a property."""
+    kept: SecurityLog | None = getattr(store, "security_log", None)
+    return kept
 
 
 def recorded_once(records: Iterable[SecurityRecord]) -> list[SecurityRecord]:

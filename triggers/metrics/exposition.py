@@ -1,10 +1,10 @@
 """Prometheus metrics, made from a consumer's existing counts when a client asks for them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from history.errors import MissingExtraError
-from history.store.control import TriggerState
-from triggers.metrics.watched import Watched
+from history.store.control import Counts, TriggerState
+from triggers.metrics.watched import Watched, WatchedTrigger
 
 try:
     from prometheus_client import CollectorRegistry, Metric
@@ -27,6 +27,24 @@ COUNTERS = (
 )
 
 
+#: The present state of a trigger: name, help, and its value.
+GAUGES: tuple[tuple[str, str, Callable[[WatchedTrigger], float]], ...] = (
+    ("provider_up", "1 while the provider answers", lambda trigger: trigger.away is None),
+    ("history_up", "1 while the document history answers", lambda trigger: trigger.history_away is None),
+    ("deliveries_in_progress", "Deliveries that are being worked on", lambda trigger: trigger.busy),
+    (
+        "oldest_delivery_seconds",
+        "For how long the oldest delivery has been worked on",
+        lambda trigger: trigger.longest,
+    ),
+    (
+        "parked_locally",
+        "Messages that are parked in this machine's file",
+        lambda trigger: trigger.parked_locally,
+    ),
+)
+
+
 class ConsumerCollector(Collector):
     """The metrics of one consumer; names and labels are those of the docs."""
 
@@ -35,62 +53,56 @@ class ConsumerCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Read the counts; this costs nothing between two scrapes."""
-        counted = [(trigger.name, trigger.statistics()) for trigger in self._watched.triggers]
-        messages = CounterMetricFamily(
-            "doubtless_messages", "Deliveries of messages by verdict", labels=["trigger", "verdict"]
-        )
-        for name, counts in counted:
-            for verdict in VERDICTS:
-                messages.add_metric([name, verdict], getattr(counts, verdict))
-        yield messages
+        triggers = self._watched.triggers
+        counted = {trigger.name: trigger.statistics() for trigger in triggers}
+        yield verdicts("doubtless_messages", "Deliveries of messages by verdict", counted)
         for metric, field, text in COUNTERS:
-            family = CounterMetricFamily(f"doubtless_{metric}", text, labels=["trigger"])
-            for name, counts in counted:
-                family.add_metric([name], getattr(counts, field))
-            yield family
-        not_parked = CounterMetricFamily(
-            "doubtless_not_parked", "Messages that could be parked nowhere, each time", labels=["trigger"]
-        )
-        for trigger in self._watched.triggers:
-            not_parked.add_metric([trigger.name], trigger.not_parked)
-        yield not_parked
+            yield counter(metric, text, {name: getattr(counts, field) for name, counts in counted.items()})
+        text = "Messages that could be parked nowhere, each time"
+        yield counter("not_parked", text, {trigger.name: trigger.not_parked for trigger in triggers})
         seconds = SummaryMetricFamily(
             "doubtless_service_seconds", "Runs of services, and the time in them", labels=["trigger"]
         )
-        for name, counts in counted:
+        for name, counts in counted.items():
             seconds.add_metric([name], count_value=counts.runs, sum_value=counts.seconds)
         yield seconds
-        yield from self._gauges()
+        yield self._states()
+        for metric, text, value_of in GAUGES:
+            yield gauge(metric, text, {trigger.name: value_of(trigger) for trigger in triggers})
 
-    def _gauges(self) -> Iterator[Metric]:
-        """Report the present state of the triggers."""
+    def _states(self) -> Metric:
         states = GaugeMetricFamily(
             "doubtless_trigger_state", "1 for the state that the trigger is in", labels=["trigger", "state"]
         )
-        up = GaugeMetricFamily("doubtless_provider_up", "1 while the provider answers", labels=["trigger"])
-        remembers = GaugeMetricFamily(
-            "doubtless_history_up", "1 while the document history answers", labels=["trigger"]
-        )
-        longest = GaugeMetricFamily(
-            "doubtless_oldest_delivery_seconds",
-            "For how long the oldest delivery has been worked on",
-            labels=["trigger"],
-        )
-        busy = GaugeMetricFamily(
-            "doubtless_deliveries_in_progress", "Deliveries that are being worked on", labels=["trigger"]
-        )
-        locally = GaugeMetricFamily(
-            "doubtless_parked_locally", "Messages that are parked in this machine's file", labels=["trigger"]
-        )
         for trigger in self._watched.triggers:
-            locally.add_metric([trigger.name], trigger.parked_locally)
             for state in TriggerState:
                 states.add_metric([trigger.name, state.lower()], int(trigger.state is state))
-            up.add_metric([trigger.name], int(trigger.away is None))
-            remembers.add_metric([trigger.name], int(trigger.history_away is None))
-            busy.add_metric([trigger.name], trigger.busy)
-            longest.add_metric([trigger.name], trigger.longest)
-        yield from (states, up, remembers, busy, longest, locally)
+        return states
+
+
+def counter(name: str, text: str, values: Mapping[str, float]) -> Metric:
+    """Return counts of triggers."""
+    family = CounterMetricFamily(f"doubtless_{name}", text, labels=["trigger"])
+    for trigger, value in values.items():
+        family.add_metric([trigger], value)
+    return family
+
+
+def gauge(name: str, text: str, values: Mapping[str, float]) -> Metric:
+    """Return present values of triggers."""
+    family = GaugeMetricFamily(f"doubtless_{name}", text, labels=["trigger"])
+    for trigger, value in values.items():
+        family.add_metric([trigger], value)
+    return family
+
+
+def verdicts(name: str, text: str, counted: Mapping[str, Counts]) -> Metric:
+    """Return how many messages of triggers had each verdict."""
+    family = CounterMetricFamily(name, text, labels=["trigger", "verdict"])
+    for trigger, counts in counted.items():
+        for verdict in VERDICTS:
+            family.add_metric([trigger, verdict], getattr(counts, verdict))
+    return family
 
 
 def render(collector: Collector, accept: str) -> tuple[bytes, str]:

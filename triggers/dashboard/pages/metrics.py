@@ -1,11 +1,11 @@
 """``/metrics``: facts that no single consumer knows: the sum of consumers, parked and waiting messages."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from prometheus_client import CollectorRegistry, Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from starlette.concurrency import run_in_threadpool
@@ -19,7 +19,7 @@ from triggers.dashboard.access.gate import AccessGate
 from triggers.dashboard.operations import Operations
 from triggers.dashboard.pulse import PulseReading
 from triggers.dashboard.visit import ask_for_token
-from triggers.metrics.exposition import VERDICTS
+from triggers.metrics.exposition import gauge, verdicts
 from triggers.operations.status import AWAY, status_rows
 
 
@@ -57,9 +57,13 @@ class OperationsCollector(Collector):
             DoubtlessError: the dashboard's history does not answer.
         """
         reading = self._reading()
-        yield _messages(reading.overview)
-        yield _gauge(
-            "doubtless_parked_messages",
+        yield verdicts(
+            "doubtless_history_messages",
+            "Deliveries of messages by verdict, as all consumers of the history have counted them",
+            reading.overview.statistics,
+        )
+        yield gauge(
+            "parked_messages",
             "Messages that wait for a decision",
             {
                 name: drive(self._operations.store_of(name).parking.count(trigger=name))
@@ -68,8 +72,8 @@ class OperationsCollector(Collector):
         )
         yield from _kept(self._operations, reading)
         beats = [beat.report.trigger for beat in reading.overview.beats]
-        yield _gauge(
-            "doubtless_consumers",
+        yield gauge(
+            "consumers",
             "Consumers that live",
             {name: beats.count(name) for name in reading.triggers},
         )
@@ -100,18 +104,6 @@ class OperationsCollector(Collector):
         return family
 
 
-def _messages(overview: Overview) -> Metric:
-    family = CounterMetricFamily(
-        "doubtless_history_messages",
-        "Deliveries of messages by verdict, as all consumers of the history have counted them",
-        labels=["trigger", "verdict"],
-    )
-    for name, counts in overview.statistics.items():
-        for verdict in VERDICTS:
-            family.add_metric([name, verdict], getattr(counts, verdict))
-    return family
-
-
 def _kept(operations: Operations, reading: PulseReading) -> Iterator[Metric]:
     """Report the result of the last survey: it is made beside the scrapes, and the first scrape has none."""
     survey = operations.surveyor.scraped()
@@ -120,17 +112,17 @@ def _kept(operations: Operations, reading: PulseReading) -> Iterator[Metric]:
     oldest = dict.fromkeys(reading.triggers, reading.overview.now)
     for group in survey.groups:
         oldest[group.trigger] = min(group.oldest, oldest.get(group.trigger, group.oldest))
-    yield _gauge(
-        "doubtless_parked_oldest_seconds",
+    yield gauge(
+        "parked_oldest_seconds",
         "For how long the oldest parked message has waited; 0 when none does",
         {name: max(0.0, (reading.overview.now - since).total_seconds()) for name, since in oldest.items()},
     )
     entries = {name: size.started + size.completed for name, size in survey.sizes.items()}
-    yield _gauge("doubtless_history_entries", "Entries that the history remembers", entries)
+    yield gauge("history_entries", "Entries that the history remembers", entries)
     sizes = {name: operations.bytes_of({name: count}) for name, count in entries.items()}
     known_sizes = {name: size for name, size in sizes.items() if size is not None}
     if known_sizes:
-        yield _gauge("doubtless_history_bytes", "About what these entries take", known_sizes)
+        yield gauge("history_bytes", "About what these entries take", known_sizes)
 
 
 def _states(overview: Overview) -> Metric:
@@ -144,11 +136,4 @@ def _states(overview: Overview) -> Metric:
     for name in overview.triggers():
         for state in (*TriggerState, AWAY):
             family.add_metric([name, state.lower().replace(" ", "_")], counted[name, state])
-    return family
-
-
-def _gauge(name: str, text: str, values: Mapping[str, float]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=["trigger"])
-    for trigger, value in values.items():
-        family.add_metric([trigger], value)
     return family
