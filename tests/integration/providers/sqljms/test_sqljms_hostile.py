@@ -124,9 +124,8 @@ def spoil(connection: Connection, number: int, chance: Random) -> None:
             kind, name, value = chance.choice(properties)
             told = {"id": number, "kind": kind, "name": name, "value": value}
             connection.execute(text("UPDATE dms_msg SET has_properties = 1 WHERE msg_id = :id"), told)
-            insert = "INSERT INTO dms_msg_properties (msg_id, data_type, name, value)"
-            values = "VALUES (:id, :kind, :name, :value) ON CONFLICT DO NOTHING"
-            connection.execute(text(f"{insert} {values}"), told)
+            insert = "INSERT INTO dms_msg_properties (msg_id, data_type, name, value) VALUES"
+            connection.execute(text(f"{insert} (:id, :kind, :name, :value) ON CONFLICT DO NOTHING"), told)
 
 
 def fill(url: str, destination: str, *, hostile: int, seed: int) -> tuple[list[str], list[int]]:
