@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
 
 from history import ParkedKind
+from tests.fixtures.databases import asked
 from tests.fixtures.histories import with_store
 from tests.fixtures.proof import Proved
 from tests.fixtures.waiting import PATIENCE
@@ -93,13 +93,7 @@ class Shop:
         self.rows("CREATE TABLE effects (uuid TEXT)")
 
     def rows(self, query: str) -> Sequence[tuple[object, ...]]:
-        engine = create_engine(self.url)
-        try:
-            with engine.begin() as connection:
-                result = connection.execute(text(query))
-                return [tuple(row) for row in result] if result.returns_rows else []
-        finally:
-            engine.dispose()
+        return asked(self.url, query)
 
     def run(self) -> int:
         ran = subprocess.run([sys.executable, "-c", RUN], cwd=self.folder, timeout=PATIENCE, check=False)

@@ -16,9 +16,9 @@ from typing import Any, cast
 import psycopg
 import pytest
 from psycopg import sql
-from sqlalchemy import Row, create_engine, text
 
 from history.message import Message
+from tests.fixtures.databases import asked
 from tests.fixtures.scale import sized
 from triggers.patchbay import PatchBay, read_patchbay
 
@@ -71,14 +71,8 @@ class Bench:
     def file(self) -> Path:
         return self.folder / "patchbay.toml"
 
-    def rows(self, query: str) -> list[Row[*tuple[Any, ...]]]:
-        engine = create_engine(self.url.replace("postgresql:", "postgresql+psycopg:"))
-        try:
-            with engine.begin() as connection:
-                result = connection.execute(text(query))
-                return list(result) if result.returns_rows else []
-        finally:
-            engine.dispose()
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        return asked(self.url, query)
 
     def prepare(self) -> None:
         self.folder.mkdir()

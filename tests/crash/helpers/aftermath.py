@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from sqlalchemy import create_engine, text
-
 from history import EntryOutcome, Parked, open_history
 from history.bridge import drive
 from history.store import HistoryStore
@@ -18,6 +16,7 @@ from history.store.journal import journal_of
 from tests.crash.helpers import deaths
 from tests.crash.helpers.deaths import DEATHS, DOOMED, UUIDS, Death
 from tests.crash.victims.victim import effects_of, events_of
+from tests.fixtures.databases import asked
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, patiently, too_long
 from triggers import open_provider
@@ -206,8 +205,5 @@ WAITING = """SELECT COUNT(*) FROM dms_topic_entry JOIN dms_topic_sub USING (subs
 
 def count_rows(url: str, query: str, **values: str) -> int:
     """Return the number that a query of a database returns."""
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.connect() as connection:
-        found = int(connection.execute(text(query), values).scalar_one())
-    engine.dispose()
-    return found
+    ((number,),) = asked(url, query, **values)
+    return int(number)

@@ -5,12 +5,13 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine, text
 
 from history import Message, open_history
 from history.bridge import drive
 from tests.crash.helpers.aftermath import die_and_finish
 from tests.crash.victims.atomic_victim import POINTS, TABLE, UUIDS, name_of
+from tests.fixtures.databases import asked, engine_at
 from triggers import open_provider
 
 
@@ -62,10 +63,6 @@ class AtomicDeaths:
 @contextmanager
 def atomic_deaths(url: str, scheme: str = "") -> Generator[AtomicDeaths]:
     """Make the table of effects in a database; yield a reader of it."""
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.begin() as connection:
-        connection.execute(text(TABLE))
-    try:
+    asked(url, TABLE)
+    with engine_at(url) as engine:
         yield AtomicDeaths(url, engine, scheme)
-    finally:
-        engine.dispose()

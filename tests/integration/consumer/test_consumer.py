@@ -20,8 +20,7 @@ from triggers.testing.redis_server import RedisServer
 
 class TestConsuming:
     def test_every_message_runs_once_and_is_acknowledged(self, lane: Lane, redis_url: str) -> None:
-        ran: list[str | None] = []
-        orders = lane.trigger("orders", lambda message: ran.append(message.uuid))
+        orders, ran = lane.noting("orders")
         send(redis_url, "orders", *(str(number) for number in range(50)), "7")
 
         with lane.run([orders], redis_url, history=redis_url) as running:

@@ -24,9 +24,8 @@ class TestProviderAway:
     def test_a_consumer_may_start_before_redis_does(
         self, lane: Lane, private_redis: RedisServer, caplog: pytest.LogCaptureFixture
     ) -> None:
-        ran: list[str | None] = []
         url = private_redis.url
-        orders = lane.trigger("orders", lambda message: ran.append(message.uuid))
+        orders, ran = lane.noting("orders")
         send(url, "orders", "patient")
         private_redis.stop()
 
@@ -75,10 +74,9 @@ class TestProviderAway:
     def test_a_lost_reply_to_an_acknowledgement_leaves_nothing_behind(
         self, lane: Lane, redis_url: str, network_before: NetworkBefore
     ) -> None:
-        ran: list[str | None] = []
         network = network_before(redis_url)
         lost = network.lose_reply_to(b"XACK")
-        orders = lane.trigger("orders", lambda message: ran.append(message.uuid))
+        orders, ran = lane.noting("orders")
         send(redis_url, "orders", *"abcdef")
 
         # A history elsewhere: one beside the stream would acknowledge by its own connection.
@@ -173,41 +171,32 @@ class TestHistoryAway:
         (line, *_) = [one.message for one in caplog.records if "trying again in" in one.message]
         assert line.count("'maxmemory'") == 1
 
-    def test_a_history_that_comes_back_empty_is_told_of_loudly_and_work_goes_on(
-        self, lane: Lane, redis_url: str, private_redis: RedisServer, caplog: pytest.LogCaptureFixture
+    @pytest.mark.parametrize("emptied", ["history", "provider"])
+    def test_a_server_that_comes_back_empty_is_told_of_and_work_goes_on(
+        self,
+        lane: Lane,
+        redis_url: str,
+        private_redis: RedisServer,
+        caplog: pytest.LogCaptureFixture,
+        emptied: str,
     ) -> None:
-        ran: list[str | None] = []
-        orders = lane.trigger("orders", lambda message: ran.append(message.uuid), history=private_redis.url)
-        send(redis_url, "orders", "before")
-
-        with lane.run([orders], redis_url + FAST):
-            eventually(lambda: is_drained(redis_url, "orders"))
-            with connected(private_redis.url) as client:
-                client.flushall()
-            send(redis_url, "orders", "after")
-            eventually(lambda: is_drained(redis_url, "orders"))
-
-        assert ran == ["before", "after"]
-        loud = [one for one in caplog.records if one.levelno == logging.CRITICAL]
-        assert [one.name for one in loud] == [RedisHistory.__module__]
-
-    def test_a_provider_that_comes_back_empty_is_told_of_and_work_goes_on(
-        self, lane: Lane, private_redis: RedisServer, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        ran: list[str | None] = []
-        url = private_redis.url
-        orders = lane.trigger("orders", lambda message: ran.append(message.uuid))
+        orders, ran = lane.noting("orders", history=private_redis.url)
+        url = redis_url if emptied == "history" else private_redis.url
         send(url, "orders", "before")
 
-        with lane.run([orders], url + FAST, history=url):
+        with lane.run([orders], url + FAST):
             eventually(lambda: is_drained(url, "orders"))
-            with connected(url) as client:
+            with connected(private_redis.url) as client:
                 client.flushall()
             send(url, "orders", "after")
             eventually(lambda: is_drained(url, "orders"))
 
         assert ran == ["before", "after"]
-        assert any("is gone (the server was flushed" in one.message for one in caplog.records)
+        if emptied == "history":
+            loud = [one for one in caplog.records if one.levelno == logging.CRITICAL]
+            assert [one.name for one in loud] == [RedisHistory.__module__]
+        else:
+            assert "is gone (the server was flushed" in caplog.text
 
 
 def _is_completed(url: str, uuid: str) -> bool:

@@ -9,6 +9,7 @@ import threading
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.fixtures.network import NetworkBefore
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, is_drained, send
-from triggers import AsyncConsumer, ConfigurationError, Consumer, Message, trigger
+from triggers import ConfigurationError, Message, trigger
 from triggers.providers.redis_streams import RedisStreams
 from triggers.testing.redis_server import RedisServer
 
@@ -42,36 +43,29 @@ def lane(request: pytest.FixtureRequest, tmp_path: Path) -> Lane:
     return Lane(request.param, tmp_path)
 
 
-async def test_as_many_tasks_as_asked_for_wait_at_the_same_time(redis_url: str, tmp_path: Path) -> None:
-    together = asyncio.Barrier(MANY)
+@pytest.mark.parametrize("form", ["tasks", "threads"])
+def test_as_many_workers_as_asked_for_wait_at_the_same_time(
+    redis_url: str, tmp_path: Path, form: str
+) -> None:
+    many = MANY if form == "tasks" else MANY_THREADS
+    tasks, threads = asyncio.Barrier(many), threading.Barrier(many, timeout=PATIENCE)
+    settings: dict[str, Any] = {"concurrency": many, "prefetch": 1, "local_parking_file": tmp_path / "parked"}
 
-    @trigger("orders", name="orders", concurrency=MANY, prefetch=1, local_parking_file=tmp_path / "parked")
-    async def work(message: Message) -> None:
-        await together.wait()
+    @trigger("orders", name="orders", **settings)
+    async def meet_as_tasks(message: Message) -> None:
+        await tasks.wait()
 
-    await asyncio.to_thread(send, redis_url, "orders", *map(str, range(MANY)))
+    @trigger("orders", name="orders", **settings)
+    def meet_as_threads(message: Message) -> None:
+        threads.wait()
+
+    lane, work = Lane(form == "tasks", tmp_path), meet_as_tasks if form == "tasks" else meet_as_threads
+    send(redis_url, "orders", *map(str, range(many)))
     url = redis_url + UNHURRIED
-    consumer = AsyncConsumer([work], url, history=url)
-    await asyncio.wait_for(consumer.run(until_idle=0.1), PATIENCE)
+    with lane.run([work], url, history=url, until_idle=0.1) as running:
+        running.join()
 
-    assert consumer.counts == {"orders": Counter(ok=MANY)}
-
-
-def test_as_many_threads_as_asked_for_wait_at_the_same_time(redis_url: str, tmp_path: Path) -> None:
-    together = threading.Barrier(MANY_THREADS, timeout=PATIENCE)
-
-    @trigger(
-        "orders", name="orders", concurrency=MANY_THREADS, prefetch=1, local_parking_file=tmp_path / "parked"
-    )
-    def work(message: Message) -> None:
-        together.wait()
-
-    send(redis_url, "orders", *map(str, range(MANY_THREADS)))
-    url = redis_url + UNHURRIED
-    consumer = Consumer([work], url, history=url)
-    consumer.run(until_idle=0.1)
-
-    assert consumer.counts == {"orders": Counter(ok=MANY_THREADS)}
+    assert running.counts == {"orders": {"ok": many}}
 
 
 def test_a_server_that_takes_fewer_clients_is_refused_with_its_limit(redis_url: str, tmp_path: Path) -> None:
@@ -200,8 +194,7 @@ def test_acknowledgements_without_an_answer_are_of_messages_that_come_again(
 
 
 def test_a_consumer_that_stops_gives_back_what_it_has_not_begun(redis_url: str, tasks: Lane) -> None:
-    ran: list[str | None] = []
-    orders = tasks.trigger("orders", lambda message: ran.append(message.uuid), concurrency=SHARING)
+    orders, ran = tasks.noting("orders", concurrency=SHARING)
     names = [str(number) for number in range(300)]
     send(redis_url, "orders", *names)
 

@@ -31,6 +31,15 @@ GROUPS, LENGTH = 50, 40
 #: So quickly comes a message again that failed for now.
 QUICKLY = Redelivery(interval=timedelta(milliseconds=5), backoff=1.0)
 
+#: For each thing that a failure does: groups, their length, how often a message fails, and the settings.
+FAILING: dict[str, tuple[int, int, float, dict[str, Any]]] = {
+    "rolls back": (GROUPS, LENGTH, 0.1, {"transacted": True, "redelivery": QUICKLY}),
+    "suspends": (
+        *(20, 20, 0.01),
+        {"on_retry_failure": "suspend", "monitor": lambda: True, "monitor_interval": QUICKLY.interval},
+    ),
+}
+
 #: What recovered waits for is looked for often.
 FAST = "?claim_idle=60&reclaim_interval=0.1"
 
@@ -59,53 +68,26 @@ def fence_in(url: str) -> int:
 
 class TestOrder:
     @pytest.mark.parametrize("provided", ["memory", "redis"])
-    def test_groups_keep_their_order_when_messages_are_rolled_back(
-        self, lane: Lane, provided: str, redis_url: str, chance: random.Random
+    @pytest.mark.parametrize("failure", ["rolls back", "suspends"])
+    def test_groups_keep_their_order_whatever_a_failure_does(
+        self, lane: Lane, provided: str, redis_url: str, chance: random.Random, failure: str
     ) -> None:
-        diary, failing = Diary(), Failing(GROUPS, LENGTH, 0.1, chance)
+        groups, length, often, settings = FAILING[failure]
+        diary, failing = Diary(), Failing(groups, length, often, chance)
 
         def work(message: Message) -> None:
             diary.write(message, fails=failing.fails(message))
 
-        orders = lane.trigger(
-            "orders", work, ordered=True, concurrency=8, transacted=True, redelivery=QUICKLY
-        )
+        orders = lane.trigger("orders", work, ordered=True, concurrency=8, **settings)
         provider = MemoryProvider() if provided == "memory" else redis_url + FAST
-        send(provider, numbered(GROUPS, LENGTH, chance))
+        send(provider, numbered(groups, length, chance))
 
         with lane.run([orders], provider, history=redis_url) as running:
-            eventually(lambda: running.counts["orders"].get("ok") == GROUPS * LENGTH)
+            eventually(lambda: running.counts["orders"].get("ok") == groups * length)
 
-        diary.check(GROUPS, LENGTH)
-        # What waited for a message that failed was not given back with it.
-        assert running.counts["orders"]["recovered"] == failing.total
-        assert parked_in(redis_url, "orders") == []
-
-    @pytest.mark.parametrize("provided", ["memory", "redis"])
-    def test_groups_keep_their_order_when_failures_suspend_the_trigger(
-        self, lane: Lane, provided: str, redis_url: str, chance: random.Random
-    ) -> None:
-        diary, failing = Diary(), Failing(20, 20, 0.01, chance)
-
-        def work(message: Message) -> None:
-            diary.write(message, fails=failing.fails(message))
-
-        orders = lane.trigger(
-            "orders",
-            work,
-            ordered=True,
-            concurrency=8,
-            on_retry_failure="suspend",
-            monitor=lambda: True,
-            monitor_interval=timedelta(milliseconds=10),
-        )
-        provider = MemoryProvider() if provided == "memory" else redis_url + FAST
-        send(provider, numbered(20, 20, chance))
-
-        with lane.run([orders], provider, history=redis_url) as running:
-            eventually(lambda: running.counts["orders"].get("ok") == 400)
-
-        diary.check(20, 20)
+        diary.check(groups, length)
+        # What waited for a message that failed was not given back with it, unless all were.
+        assert failure == "suspends" or running.counts["orders"]["recovered"] == failing.total
         assert parked_in(redis_url, "orders") == []
 
     def test_a_serial_trigger_runs_everything_in_the_order_of_the_destination(
@@ -160,15 +142,8 @@ class TestOrder:
             ran.append(message.uuid)
 
         # A limit of four messages: there is no room for all that stand behind it.
-        orders = lane.trigger(
-            *("orders", work),
-            ordered=True,
-            concurrency=2,
-            prefetch=2,
-            transacted=True,
-            max_delivery_count=20,
-            redelivery=QUICKLY,
-        )
+        limit = {"concurrency": 2, "prefetch": 2, "max_delivery_count": 20}
+        orders = lane.trigger("orders", work, ordered=True, transacted=True, redelivery=QUICKLY, **limit)
         send(redis_url, in_group("g", *map(str, range(12))))
 
         with lane.run([orders], redis_url + FAST, history=redis_url):
@@ -239,11 +214,8 @@ class TestOrder:
     ) -> None:
         monkeypatch.setattr("triggers.pipeline.run.LONGEST_RECOVER_DELAY", timedelta(seconds=1))
         monkeypatch.setattr("triggers.consumer.ordering.handover.OVERDUE", 0.1)
-        ran: list[str | None] = []
         lease = timedelta(minutes=5)
-        orders = lane.trigger(
-            "orders", lambda message: ran.append(message.uuid), ordered=True, concurrency=2, lease=lease
-        )
+        orders, ran = lane.noting("orders", ordered=True, concurrency=2, lease=lease)
         with_store(redis_url, lambda store: store.claim("orders", ["a"], "somebody", lease))
         send(redis_url, in_group("g", *"abc"))
 
@@ -404,8 +376,7 @@ class TestActiveConsumer:
 
         with lane.run([orders], redis_url, history=redis_url) as running, pytest.raises(SystemExit):
             running.join()
-        ran: list[str | None] = []
-        orders = lane.trigger("orders", lambda message: ran.append(message.uuid), ordered=True, concurrency=4)
+        orders, ran = lane.noting("orders", ordered=True, concurrency=4)
         with lane.run([orders], redis_url, history=redis_url):
             eventually(lambda: is_drained(redis_url, "orders"))
 
@@ -413,8 +384,7 @@ class TestActiveConsumer:
         assert [one.uuid for one in parked_in(redis_url, "orders")] == ["a"]
 
     def test_an_ordered_trigger_ends_when_idle(self, lane: Lane, redis_url: str) -> None:
-        ran: list[str | None] = []
-        orders = lane.trigger("orders", lambda message: ran.append(message.uuid), ordered=True)
+        orders, ran = lane.noting("orders", ordered=True)
         send(redis_url, in_group("g", *"abc"))
 
         with lane.run([orders], redis_url, history=redis_url, until_idle=0.3) as running:

@@ -103,6 +103,11 @@ class Lane:
         settings = {"name": destination, "local_parking_file": self.folder / "parked.sqlite3", **settings}
         return trigger(destination, **settings)(async_service if self.asyncio else service)
 
+    def noting(self, destination: str, **settings: Any) -> tuple[AnyTrigger, list[str | None]]:
+        """Make a trigger whose service notes the uuids that it is given, and return it with these."""
+        ran: list[str | None] = []
+        return self.trigger(destination, lambda message: ran.append(message.uuid), **settings), ran
+
     def consumer(
         self, triggers: Sequence[AnyTrigger], provider: str | Provider, **options: Any
     ) -> Consumer | AsyncConsumer:

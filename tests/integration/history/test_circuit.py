@@ -30,6 +30,7 @@ from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, send
+from tests.integration.history.test_refusals import used
 from triggers.testing.redis_server import free_port
 
 TRIGGER = "book-order"
@@ -87,19 +88,7 @@ def network(server_url: str, network_before: NetworkBefore) -> Network:
 
 
 def with_store(form: str, url: str, work: Work) -> None:
-    """Open a store in one form or the other, and close it at the end."""
-
-    async def run() -> None:
-        store = open_history(url) if form == "blocking" else open_history(url).for_asyncio()
-        try:
-            await work(store)
-        finally:
-            await store.close()
-
-    if form == "blocking":
-        drive(run())
-    else:
-        asyncio.run(run())
+    used(form, open_history(url), work)
 
 
 async def claim(store: HistoryStore, uuid: str) -> object:
@@ -263,8 +252,7 @@ def test_a_suspended_trigger_waits_for_the_circuit_in_silence_and_resumes_with_i
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("triggers.consumer.housekeeping.HISTORY_PROBE", timedelta(seconds=0.1))
-    ran: list[str | None] = []
-    orders = lane.trigger("orders", lambda message: ran.append(message.uuid), history=network.url(server_url))
+    orders, ran = lane.noting("orders", history=network.url(server_url))
     network.take_down()
     send(redis_url, "orders", "patient")
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -15,7 +15,6 @@ from sqlalchemy import create_engine, event
 
 from history import CircuitOpenError, HistoryUnavailableError, SqlHistory, open_history
 from history.bridge import drive
-from history.store import HistoryStore
 from tests.fixtures.servers.http_server import HttpServer
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
@@ -26,35 +25,27 @@ from triggers.testing.redis_server import RedisServer
 TRIGGER = "book-order"
 
 
-def claim(form: str, url: str, uuid: str = "u1") -> None:
-    """Claim once, by a store in one form or the other."""
+def used(form: str, opened: Any, use: Callable[[Any], Awaitable[object]]) -> None:
+    """Use what was opened, in one form or the other, and close it."""
 
-    async def run(store: HistoryStore) -> None:
+    async def run(one: Any) -> None:
         try:
-            await store.claim(TRIGGER, [uuid], "worker")
+            await use(one)
         finally:
-            await store.close()
+            await one.close()
 
     if form == "blocking":
-        drive(run(open_history(url)))
+        drive(run(opened))
     else:
-        asyncio.run(run(open_history(url).for_asyncio()))
+        asyncio.run(run(opened.for_asyncio()))
+
+
+def claim(form: str, url: str, uuid: str = "u1") -> None:
+    used(form, open_history(url), lambda store: store.claim(TRIGGER, [uuid], "worker"))
 
 
 def send_one(form: str, url: str) -> None:
-    """Send once, by a provider in one form or the other."""
-
-    async def run() -> None:
-        provider = open_provider(url) if form == "blocking" else open_provider(url).for_asyncio()
-        try:
-            await provider.send("orders", [Message(body="x")])
-        finally:
-            await provider.close()
-
-    if form == "blocking":
-        drive(run())
-    else:
-        asyncio.run(run())
+    used(form, open_provider(url), lambda provider: provider.send("orders", [Message(body="x")]))
 
 
 USES: dict[str, Callable[[str, str], None]] = {"history": claim, "provider": send_one}

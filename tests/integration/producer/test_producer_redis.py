@@ -249,8 +249,7 @@ class TestDelays:
     def test_what_somebody_else_has_put_among_the_delayed_holds_nothing_up(
         self, redis_url: str, lane: Lane
     ) -> None:
-        ran: list[str | None] = []
-        book = lane.trigger("orders", lambda message: ran.append(message.uuid))
+        book, ran = lane.noting("orders")
         with connected(redis_url) as client:
             client.zadd("{orders}:doubtless:later", {"garbage": 1, "x" * 21 + "\x00\x00\xff\xffab": 2})
         with Producer(redis_url) as producer:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
-from sqlalchemy import create_engine, text
 
 from history import ConfigurationError, EntryOutcome, Parked, ParkedKind
 from history.identity import LONGEST, canonical
 from resolvers import Resolution
+from tests.fixtures.databases import asked
 from tests.fixtures.histories import with_store
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.servers.spark import SPARK_EDGES
@@ -430,20 +430,14 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     url = f"sqlite:///{tmp_path}/shop.sqlite3"
     if request.param == "postgres":
         url = request.getfixturevalue("postgres_url")
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.begin() as connection:
-        kind = "BYTEA" if request.param == "postgres" else "BLOB"
-        connection.execute(text(f"CREATE TABLE bookings (uuid {kind}, body TEXT)"))
-    engine.dispose()
+    asked(
+        url, f"CREATE TABLE bookings (uuid {'BYTEA' if request.param == 'postgres' else 'BLOB'}, body TEXT)"
+    )
     return url
 
 
 def booked(url: str) -> Counter[Any]:
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.connect() as connection:
-        found = Counter(bytes(one) for one in connection.execute(text("SELECT uuid FROM bookings")).scalars())
-    engine.dispose()
-    return found
+    return Counter(bytes(uuid) for (uuid,) in asked(url, "SELECT uuid FROM bookings"))
 
 
 def test_an_atomic_sink_writes_rows_with_bytes_for_uuids_and_parks_those_without(

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from sqlalchemy import create_engine, text
 
 from history import EntryOutcome, HistoryUnavailableError, open_history
 from history.bridge import drive
 from history.store import BatchOwner, HistoryStore
+from tests.fixtures.databases import asked
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.servers.spark import SPARK
 from tests.fixtures.waiting import eventually
@@ -47,15 +47,9 @@ def kept(url: str) -> tuple[int, int]:
         with connected(url) as client:
             (ledger,) = list(client.scan_iter("*:batches")) or [b"none"]
             return 0, sum(one.startswith(b"b ") for one in client.hkeys(ledger))
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.connect() as connection:
-        counts = (
-            text(f"SELECT COUNT(*) FROM doubtless_{table} WHERE trigger_name > ''")  # noqa: S608  (ours)
-            for table in ("history", "batches")
-        )
-        found = [connection.execute(count).scalar_one() for count in counts]
-    engine.dispose()
-    return found[0], found[1]
+    count = "SELECT COUNT(*) FROM doubtless_{} WHERE trigger_name > ''"
+    ((entries,),), ((batches,),) = (asked(url, count.format(table)) for table in ("history", "batches"))
+    return entries, batches
 
 
 def expired(url: str, *uuids: str) -> None:
@@ -90,10 +84,7 @@ def test_the_other_pipelines_tidy_up_as_well(
 ) -> None:
     monkeypatch.setattr(handler, "LOOKING", 10)
     url = f"sqlite:///{tmp_path}/history.sqlite3"
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        connection.execute(text("CREATE TABLE bookings (uuid TEXT)"))
-    engine.dispose()
+    asked(url, "CREATE TABLE bookings (uuid TEXT)")
     expired(url, "a", "b")
 
     if kind == "atomic sink":

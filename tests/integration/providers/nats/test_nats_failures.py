@@ -170,21 +170,6 @@ class TestTls:
 
 
 class TestTime:
-    def test_a_message_is_its_consumers_as_long_as_that_lives(
-        self, opened: Callable[[str], Open], subject: str
-    ) -> None:
-        one = opened("?ack_wait=2")
-        receiver = one.receiver(subject)
-        drive(one.provider.send(subject, numbered(1)))
-        held = drive(take(receiver, 1))
-        other = opened("?ack_wait=2").receiver(subject)
-
-        for _ in range(14):  # for longer than ack_wait
-            drive(receiver.keep_alive())
-            assert not drive(other.receive(1, A_WHILE))
-
-        drive(receiver.acknowledge(held))
-
     def test_a_silent_consumers_message_goes_to_another_one(
         self, opened: Callable[[str], Open], subject: str
     ) -> None:

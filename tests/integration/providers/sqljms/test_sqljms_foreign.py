@@ -1,8 +1,7 @@
 """Tables of another program under our names are refused, by name, before anything is made or changed."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine, create_engine, inspect, text
@@ -10,8 +9,8 @@ from sqlalchemy import Engine, create_engine, inspect, text
 from history import ConfigurationError, Message, SqlHistory
 from history.bridge import drive
 from history.sql.links.history import LinkHistory
+from tests.unit.helpers.given_up import event
 from triggers import Consumer, trigger
-from triggers.events import Cause, RetrievalFailureEvent
 from triggers.providers.sqljms import SqlJms
 from triggers.providers.sqljms.admin.admin import Admin
 from triggers.providers.sqljms.limbo.limbo import Limbo
@@ -50,11 +49,9 @@ INSERT INTO dms_schema VALUES ('version', 1), ('identity', 7)
 """
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/theirs.sqlite3"
-    return cast("str", request.getfixturevalue("postgres_url"))
+@pytest.fixture
+def url(sql_database: str) -> str:
+    return sql_database
 
 
 def make(url: str, script: str) -> Engine:
@@ -180,17 +177,9 @@ def test_links_of_another_program_are_refused_before_a_history_is_made(url: str)
 
 def test_an_event_table_of_another_program_is_refused(url: str) -> None:
     engine = make(url, "CREATE TABLE events (id VARCHAR(99) PRIMARY KEY, severity INTEGER NOT NULL)")
-    event = RetrievalFailureEvent(
-        trigger_name="book",
-        destination="orders",
-        destination_index=0,
-        delivery_count=1,
-        exception_message="no",
-        cause=Cause.UNREADABLE,
-    )
     sink = SqlTableSink(url, table="events")
 
-    problem = refusal(engine, lambda: sink(event))
+    problem = refusal(engine, lambda: sink(event()))
 
     sink.close()
     assert "events has no column trigger_name, destination_index" in problem

@@ -1,10 +1,10 @@
 """Rows that are no messages, with good ones between: each is run or parked, and the good ones run once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, text
@@ -101,14 +101,10 @@ SQLITE_PROPERTIES: Sequence[tuple[Any, Any, Any]] = [
     (b"\x01", "a", "b"),
 ]
 
-Database = Callable[[], Engine]
 
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/messages.sqlite3"
-    return cast("str", request.getfixturevalue("postgres_url"))
+@pytest.fixture
+def url(sql_database: str) -> str:
+    return sql_database
 
 
 def engine_of(url: str) -> Engine:
@@ -126,30 +122,18 @@ def spoil(connection: Connection, number: int, chance: Random) -> None:
             connection.execute(text(statement), {"id": number, **values})
         else:
             kind, name, value = chance.choice(properties)
-            connection.execute(
-                text("UPDATE dms_msg SET has_properties = 1 WHERE msg_id = :id"), {"id": number}
-            )
-            connection.execute(
-                text(
-                    "INSERT INTO dms_msg_properties (msg_id, data_type, name, value) "
-                    "VALUES (:id, :kind, :name, :value) ON CONFLICT DO NOTHING"
-                ),
-                {"id": number, "kind": kind, "name": name, "value": value},
-            )
+            told = {"id": number, "kind": kind, "name": name, "value": value}
+            connection.execute(text("UPDATE dms_msg SET has_properties = 1 WHERE msg_id = :id"), told)
+            insert = "INSERT INTO dms_msg_properties (msg_id, data_type, name, value) VALUES"
+            connection.execute(text(f"{insert} (:id, :kind, :name, :value) ON CONFLICT DO NOTHING"), told)
 
 
 def fill(url: str, destination: str, *, hostile: int, seed: int) -> tuple[list[str], list[int]]:
     """Send good messages and odd rows, mixed; return the good ones' uuids, and the odd ones' numbers."""
     chance, provider = Random(seed), SqlJms.from_url(url)  # noqa: S311  (to be repeated, not to be secret)
     drive(drive(provider.open_receiver(destination, subscription="book", name="first")).close())
-    sent = [
-        Message(
-            uuid=f"{'odd' if number % 3 else 'good'}-{number}",
-            body=f"body {number}",
-            properties={"n": number},
-        )
-        for number in range(hostile * 3 // 2)
-    ]
+    uuids = [f"{'odd' if number % 3 else 'good'}-{number}" for number in range(hostile * 3 // 2)]
+    sent = [Message(uuid=uuid, body=f"of {uuid}", properties={"n": n}) for n, uuid in enumerate(uuids)]
     drive(provider.send(destination, sent))
     drive(provider.close())
     engine = engine_of(url)
@@ -159,7 +143,7 @@ def fill(url: str, destination: str, *, hostile: int, seed: int) -> tuple[list[s
         for number in odd:
             spoil(connection, number, chance)
     engine.dispose()
-    return [str(one.uuid) for one in sent if str(one.uuid).startswith("good")], odd
+    return [uuid for uuid in uuids if uuid.startswith("good")], odd
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
@@ -260,16 +244,8 @@ def test_limbo_goes_on_past_odd_rows(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/limbo.sqlite3"
     limbo = Limbo.from_url(url)
     again = Again(input="book", attempts=1, delay=timedelta(0), max_attempts=3, failure_port="failed")
-    drive(
-        limbo.put(
-            [
-                Delayed(
-                    component="book", port="in", message=Message(uuid=Uuid(f"u{n}"), body=f"{n}"), again=again
-                )
-                for n in range(6)
-            ]
-        )
-    )
+    messages = [Message(uuid=Uuid(f"u{n}"), body=f"{n}") for n in range(6)]
+    drive(limbo.put([Delayed(component="book", port="in", message=one, again=again) for one in messages]))
     engine = engine_of(url)
     with engine.begin() as connection:
         there = list(connection.execute(text("SELECT msg_id FROM dms_limbo_msg ORDER BY msg_id")).scalars())

@@ -8,12 +8,13 @@ import pytest
 from sqlalchemy import Connection, text
 
 from history.bridge import drive
+from history.memory import MemoryHistory
 from history.sql.links.history import uuid_of
 from history.sql.links.watermark import reset_on
 from history.store import Epoch, Offset
 from tests.integration.providers.sqlremote.link_ends import ORDERS, Side, both, insert, linked
 from tests.unit.helpers.lossy import Fate, LossyCarrier, seeded_fates
-from triggers import ConfigurationError, Message, Status
+from triggers import ConfigurationError, Message, Status, trigger
 from triggers.operations.running import run_parked
 from triggers.providers.sqlremote.agent.end import LinkBusyError
 from triggers.providers.sqlremote.links import fresh_epoch
@@ -218,14 +219,7 @@ def test_a_transaction_that_fails_may_halt_the_link(link_databases: Sequence[str
 
 def test_a_transient_failure_is_tried_again_before_anything_else(pair: tuple[Side, Side]) -> None:
     x, y = pair
-    failures = iter([True, True, False])
-
-    def flaky(operations: list[Any], connection: Connection) -> None:
-        if operations == ["b"] and next(failures):
-            raise ConnectionError("away")
-        insert(operations, connection)
-
-    y.service = flaky
+    y.service = away_for("b", times=2)
     for operation in "abc":
         x.commit(operation)
 
@@ -238,14 +232,7 @@ def test_what_was_fetched_behind_a_failure_waits_for_its_turn(pair: tuple[Side, 
     x, y = pair
     x.commit("a")
     both(x, y)
-    failures = iter([True, False])
-
-    def flaky(operations: list[Any], connection: Connection) -> None:
-        if operations == ["b"] and next(failures):
-            raise ConnectionError("away")
-        insert(operations, connection)
-
-    y.service = flaky
+    y.service = away_for("b", times=1)
     for operation in "bc":
         x.commit(operation)
     x.run()
@@ -398,9 +385,6 @@ def test_a_link_tells_its_hooks(link_databases: Sequence[str]) -> None:
 
 
 def test_another_history_of_the_triggers_own_lets_the_watermark_follow(pair: tuple[Side, Side]) -> None:
-    from history.memory import MemoryHistory  # noqa: PLC0415
-    from triggers import trigger  # noqa: PLC0415
-
     x, y = pair
     effects: list[Any] = []
 
@@ -418,8 +402,6 @@ def test_another_history_of_the_triggers_own_lets_the_watermark_follow(pair: tup
 
 
 def test_a_service_without_the_links_transaction_is_refused(pair: tuple[Side, Side]) -> None:
-    from triggers import trigger  # noqa: PLC0415
-
     x, y = pair
 
     @trigger("link:orders", name="apply", history=y.links.history)
@@ -438,5 +420,17 @@ def failing_on(poison: str) -> Any:
         insert(operations, connection)
         if poison in operations:
             raise ValueError(poison)
+
+    return service
+
+
+def away_for(operation: str, *, times: int) -> Any:
+    """Return a service that cannot apply an operation the first few times."""
+    failures = iter([True] * times)
+
+    def service(operations: list[Any], connection: Connection) -> None:
+        if operations == [operation] and next(failures, False):
+            raise ConnectionError("away")
+        insert(operations, connection)
 
     return service
