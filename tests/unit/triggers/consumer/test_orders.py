@@ -29,9 +29,8 @@ def gate_of(name: str = NAME) -> Gate:
     return Gate(work)
 
 
-def note(gate: Gate, **facts: Any) -> None:
-    given: dict[str, Any] = {"status": Status.NEW, "executed": True, "acknowledge": True, "reason": "row 7"}
-    gate.note(Outcome(**{**given, "row": 7, **facts}))
+def note(gate: Gate, status: Status = Status.NEW, reason: str = "row 7", **facts: Any) -> None:
+    gate.note(Outcome(status=status, executed=True, acknowledge=True, reason=reason, row=7, **facts))
 
 
 def fails_for_good(gate: Gate) -> None:

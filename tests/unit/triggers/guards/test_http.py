@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -59,9 +59,10 @@ class Shop:
         self.store = MemoryHistory()
         self.app = self.guarded(lease=timedelta(hours=1))
 
-    def guarded(self, **options: Any) -> IdempotencyKey:
+    def guarded(self, scope: Callable[[Request], str | None] | None = None, **options: Any) -> IdempotencyKey:
         """Return this application behind a guard over its history."""
-        return IdempotencyKey(self, **{"history": self.store, **options})
+        options.setdefault("history", self.store)
+        return IdempotencyKey(self, scope=scope, **options)
 
     async def __call__(self, _scope: Any, receive: Any, send: Any) -> None:
         event = await receive()
@@ -388,8 +389,10 @@ class TestRefusals:
         ids=str,
     )
     def test_what_it_cannot_do_is_refused(self, wrong: dict[str, Any]) -> None:
+        options: dict[str, Any] = {"history": MemoryHistory(), **wrong}
+
         with pytest.raises(ConfigurationError) as refused:
-            IdempotencyKey(_never, **{"history": MemoryHistory(), **wrong})
+            IdempotencyKey(_never, **options)
 
         assert refused.value.setting == next(iter(wrong))
 

@@ -122,12 +122,13 @@ class TestBodies:
         def service(orders: list[Order]) -> None:
             """Take orders."""
 
-        for body in ([{"amount": "4111 1111 1111 1111"}], [{} for _ in range(50)]):
+        def error_of(body: Any) -> str:
             with pytest.raises(BodyInvalidError) as caught:
                 call(service, body)
+            return str(caught.value)
 
-            assert "4111" not in str(caught.value)
-        assert str(caught.value).count("Field required") == 10
+        assert "4111" not in error_of([{"id": "o-1", "amount": "4111 1111 1111 1111"}])
+        assert error_of([{} for _ in range(50)]).count("Field required") == 10
 
     def test_a_model_may_be_as_strict_as_it_likes_with_text(self) -> None:
         class Strict(BaseModel):

@@ -47,10 +47,13 @@ class TestGuards:
         bank = Effects()
         guard = protect("pay", history=MemoryHistory(), resolver=looks_for(bank))
 
-        async def pay(order: Message) -> None:
+        def pay(order: Message) -> None:
+            bank.record(order.uuid)
+
+        async def pay_on_a_loop(order: Message) -> None:
             bank.record(running().uuid)
 
-        call = pay if asynchronous else lambda order: bank.record(order.uuid)
+        call = pay_on_a_loop if asynchronous else pay
         exactly_once(guard, ORDERS, call=call, effects=bank).check()
 
     def test_a_careless_resolver_is_found(self) -> None:
