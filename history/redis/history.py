@@ -7,7 +7,7 @@ per entry; the buckets expire by themselves.
 
 import logging
 import struct
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import aclosing, suppress
 from datetime import timedelta
 from functools import lru_cache, partial
@@ -361,12 +361,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         return not self._redis.is_cluster
 
     async def turn(
-        self,
-        trigger: str,
-        done: Settlement | None,
-        following: NextClaim | None,
-        place: Place | None,
-        meanwhile: Callable[[], None] | None = None,
+        self, trigger: str, done: Settlement | None, following: NextClaim | None, place: Place | None
     ) -> Turned:
         """Settle, acknowledge and claim in one script; see :class:`~history.store.turning.Turning`."""
         scripts = self._prepared.get(trigger) or await self._prepare(trigger)
@@ -376,7 +371,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
             terms = self._terms(trigger, following.owner, following.lease, following.time_to_live)
             claiming = [terms, digest(following.uuid)]
         answer, acknowledged, reply = await scripts.run(
-            "turning/turn", [*settling, *claiming, *(place or ())], meanwhile
+            "turning/turn", [*settling, *claiming, *(place or ())]
         )
         claim = None if following is None else self._read_only_claim(trigger, reply, following.owner)
         if answer.endswith(b"+"):

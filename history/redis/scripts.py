@@ -98,12 +98,8 @@ class Scripts:
         #: The server (for a cluster, the number of doubts) that has stepped over fences before it granted.
         self._stepped_on: bytes | int | None = None
 
-    async def run(
-        self, name: str, words: Sequence[bytes], meanwhile: Callable[[], None] | None = None
-    ) -> Any:
+    async def run(self, name: str, words: Sequence[bytes]) -> Any:
         """Run a script by its digest; send the whole text if Redis does not have it.
-
-        ``meanwhile`` is called while Redis works, if that is not needed for anything else; it does not raise.
 
         Raises:
             HistoryUnavailableError: the server is unavailable, or cannot do it at present.
@@ -120,7 +116,7 @@ class Scripts:
             if wires.server != self._stepped_on and name in GRANTING:
                 await self._step(wires)
             if not self._waited_for:  # as _ask() does, with one coroutine less for every message
-                return await wires.ask(script.packed(words), meanwhile)
+                return await wires.ask(script.packed(words))
             return await self._ask(wires, name, script.packed(words))
         except AnotherServerError:
             return await self.run(name, words)

@@ -1,6 +1,5 @@
 """The turn from one message to the next: settling and claiming in a single call, if a store can."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -41,17 +40,11 @@ class Turning(Protocol):
         ...
 
     async def turn(
-        self,
-        trigger: str,
-        done: Settlement | None,
-        following: NextClaim | None,
-        place: Place | None,
-        meanwhile: Callable[[], None] | None = None,
+        self, trigger: str, done: Settlement | None, following: NextClaim | None, place: Place | None
     ) -> Turned:
         """Settle; if that succeeded or was not requested, acknowledge; then claim.
 
-        It may be sent twice without harm, because each of the three may. ``meanwhile`` is work of the caller
-        that a store may do between question and answer, once, twice or not at all; it does not raise.
+        It may be sent twice without harm, because each of the three may.
 
         Raises:
             HistoryUnavailableError: it is unknown which of them are done.

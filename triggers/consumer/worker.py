@@ -152,19 +152,10 @@ class Worker:
     async def _deliver_all(self, receiver: Receiver, received: Sequence[Received]) -> None:
         """Deliver the received messages, some at a time, and recover the ones that may not begin any more.
 
-        If the receiver fetches ahead, further messages are taken for a while. So there is always a next
-        message to claim in the turn.
+        Before the last message runs, take what the receiver has fetched, for a while. So the turn of that
+        message has a next message to claim.
         """
         turns, position, until = self.pipeline.turns, 0, monotonic() + ROUND
-        ahead = self._can.fetching_ahead
-        received = list(received)
-
-        def fetch() -> None:
-            if ahead is None or len(received) > position + 2 or monotonic() >= until:
-                return
-            if (fetched := ahead.take_fetched()) is not None:
-                received.append(fetched)
-
         while position < len(received):
             end = position + self.pipeline.at_once
             async with self.turns:
@@ -174,18 +165,21 @@ class Worker:
                 try:
                     if turns is not None:
                         following = position + 1
-                        if following == len(received):
-                            fetch()
+                        if following == len(received) and monotonic() < until:
+                            received = [*received, *self._take_fetched()]
                         turns.look(
-                            received[position],
-                            received[following] if following < len(received) else None,
-                            None if ahead is None else fetch,
+                            received[position], received[following] if following < len(received) else None
                         )
                     # A provider that becomes unavailable in between delivers unanswered messages again.
                     await self._deliver(receiver, received[position:end])
                 finally:
                     self.gate.leave(begun)
             position = end
+
+    def _take_fetched(self) -> Sequence[Received]:
+        """Return further messages that are here already; with the present one they fill the prefetch."""
+        ahead = self._can.fetching_ahead
+        return () if ahead is None else ahead.take_fetched(self.gate.trigger.settings.prefetch - 1)
 
     async def _pause(self, seconds: float) -> None:
         """Wait, at most until the consumer stops."""

@@ -185,8 +185,8 @@ class CountingRefusals(Protocol):
 class FetchingAhead(Protocol):
     """A receiver that fetches messages while its caller works, because no other consumer could have them."""
 
-    def take_fetched(self) -> Received | None:
-        """Return the next delivery that is here already, as :meth:`Receiver.receive` would; None without one.
+    def take_fetched(self, limit: int) -> Sequence[Received]:
+        """Return up to ``limit`` deliveries that are here already, as :meth:`Receiver.receive` does.
 
         It does not wait, and does not raise: if the connection is gone, the next ``receive`` tells.
         """

@@ -7,7 +7,7 @@ Here a command consists of parts that are packed already, and connections stay o
 
 import os
 import re
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from typing import Any
 
 import redis
@@ -53,10 +53,8 @@ class Wires:
         self._process = os.getpid()
         self.server = b""
 
-    async def ask(self, command: bytes, meanwhile: Callable[[], None] | None = None) -> Any:
+    async def ask(self, command: bytes) -> Any:
         """Send one packed command and return the answer as it came.
-
-        ``meanwhile`` is called in between. It does not raise.
 
         Raises:
             redis.RedisError: the server's or the connection's error; a lost connection was closed.
@@ -67,8 +65,6 @@ class Wires:
             sending = wire.send_packed_command((command,))
             if self._waits:
                 await sending
-            if meanwhile is not None:
-                meanwhile()
             answer = wire.read_response()
             if self._waits:
                 answer = await answer

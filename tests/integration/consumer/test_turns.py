@@ -77,11 +77,11 @@ class FetchingReceiver:
     async def receive(self, limit: int, wait: timedelta) -> list[Received]:
         if not self._fetched:
             self._fetched.extend(await self._receiver.receive(limit, wait))
-        first = self.take_fetched()
-        return [] if first is None else [first]
+        return self.take_fetched(1)
 
-    def take_fetched(self) -> Received | None:
-        return self._fetched.popleft() if self._fetched else None
+    def take_fetched(self, limit: int) -> list[Received]:
+        assert limit >= 1
+        return [self._fetched.popleft()] if self._fetched else []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._receiver, name)

@@ -100,17 +100,13 @@ class Turns:
     receiver: Placing | None = None
     _current: Arrival | None = None
     _following: str | None = None
-    _meanwhile: Callable[[], None] | None = None
     _ahead: ClaimedAhead | None = None
     _acknowledged: bool = False
     _refused: bool = False
 
-    def look(
-        self, current: Received, following: Received | None, meanwhile: Callable[[], None] | None = None
-    ) -> None:
-        """Note the worker's present message, its next one, and what to do while a turn has no answer yet."""
+    def look(self, current: Received, following: Received | None) -> None:
+        """Note the worker's present message, and its next one."""
         self._acknowledged = False
-        self._meanwhile = meanwhile
         self._current = current if isinstance(current, Arrival) else None
         self._following = None if following is None else self._uuid_to_claim(following)
 
@@ -159,7 +155,7 @@ class Turns:
         left_at = None if self.receiver is None else self.receiver.leave_at(current)
         asked_at = monotonic()
         try:
-            turned = await self.turning.turn(self.settings.name, done, following, left_at, self._meanwhile)
+            turned = await self.turning.turn(self.settings.name, done, following, left_at)
         except BaseException as error:
             if following is not None and not isinstance(error, CircuitOpenError):
                 self.undecided.note(following.owner, [following.uuid])

@@ -121,15 +121,6 @@ class Inbox:
             self.taken += len(taken)
             return taken
 
-    def take_one(self) -> tuple[PushToken, Any] | None:
-        """Return the next one that was pushed, for a caller who asks but does not wait; None without one."""
-        with self._lock:
-            self._asked_at = time.monotonic()
-            if not self._pushed:
-                return None
-            self.taken += 1
-            return self._pushed.popleft()
-
     def drop(self, lost: Callable[[PushToken], bool]) -> list[PushToken]:
         """Forget deliveries that go to another consumer, and return their handles."""
         with self._lock:
@@ -304,6 +295,10 @@ class PushReceiver:
             raise
         finally:
             inbox.end()
+        return self._hold(taken)
+
+    def _hold(self, taken: Sequence[tuple[PushToken, Any]]) -> Sequence[Received]:
+        """Note that these are to be settled, and return what the caller gets."""
         self._held.update(dict.fromkeys([token for token, _ in taken]))
         return self._handed_over(taken)
 

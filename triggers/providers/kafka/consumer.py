@@ -20,12 +20,6 @@ CountOf = Callable[[int], int]
 #: Returns the identity of a message from its place, if the message has no identity.
 KnownBy = Callable[[Consumed], str]
 
-#: From so many messages that are received together on, the member's thread decodes them.
-MANY = 50
-
-#: If fewer messages are left, more are to come.
-FEW = 2
-
 
 class KafkaConsumer:
     """A member of its group while a caller receives, or a service runs."""
@@ -152,50 +146,42 @@ class KafkaConsumer:
 class GroupReceiver(PushReceiver):
     """One consumer of a group; it can keep order, because messages of one key are in one partition.
 
-    If many messages are received together, the member's thread also decodes them, while the caller waits for
-    its service and its history. A caller of few takes one at a time, while its history works: two threads
-    that both run Python would wait for each other.
+    The member's thread also decodes messages, while the caller waits for its service and its history.
     """
 
     def __init__(self, consumer: KafkaConsumer, shell: Shell, dead_letter: DeadLetter) -> None:
         super().__init__(consumer, shell, dead_letter, name_of=name_of)
         self._consumer = consumer
-        #: How many messages the caller receives together.
-        self._together = MANY
 
     def _new_inbox(self) -> Inbox:
-        return Inbox(self._prepare)
-
-    def _prepare(self, token: PushToken, raw: Any) -> Any:
-        return self._read(token, raw) if self._together >= MANY else raw
+        return Inbox(self._read)
 
     def _handed_over(self, taken: Sequence[tuple[PushToken, Any]]) -> Sequence[Received]:
-        return [self._read(token, came) if isinstance(came, Consumed) else came for token, came in taken]
+        return [received for _, received in taken]
 
     async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
         """Return up to ``limit`` deliveries, and let as many come for the next call.
 
         Nobody misses these: the partitions are ours, and Kafka's client has fetched their messages anyway.
         """
-        self._together = limit
         received = await super().receive(limit, wait)
         if received:
             self._consumer.want_next(limit)
         return received
 
-    def take_fetched(self) -> Received | None:
-        """Return the next delivery that has come meanwhile, and let more come when few are left.
+    def take_fetched(self, limit: int) -> Sequence[Received]:
+        """Return up to ``limit`` deliveries that have come meanwhile, and let as many come for the next call.
 
-        After the end of the session there is none.
+        After the end of the session there are none.
         """
         inbox = self._inbox
-        if inbox is None or (taken := inbox.take_one()) is None:
-            return None
-        if inbox.size < FEW:
-            self._consumer.want_next(self._together)
-        token, came = taken
-        self._held[token] = None
-        return self._read(token, came) if isinstance(came, Consumed) else came
+        if inbox is None or not inbox.size:
+            return ()
+        inbox.begin()
+        taken = inbox.take(limit)
+        inbox.end()
+        self._consumer.want_next(limit)
+        return self._hold(taken)
 
     async def hand_out_in_order(self) -> None:
         """Let recovered messages come next, in the order of each partition; a new session does so anyway."""
