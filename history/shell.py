@@ -156,15 +156,13 @@ class _EventFlag:
 
     def __init__(self, event: threading.Event | asyncio.Event) -> None:
         self._any = event
+        self.is_set = event.is_set
 
     def set(self) -> None:
         self._any.set()
 
     def clear(self) -> None:
         self._any.clear()
-
-    def is_set(self) -> bool:
-        return self._any.is_set()
 
 
 class _ThreadFlag(_EventFlag):

@@ -63,7 +63,7 @@ from history.store import (
     milliseconds,
 )
 from history.store.inspection import Capability, Refusal
-from history.store.turning import NOWHERE, NextClaim, Place, Turned
+from history.store.turning import NextClaim, Place, Turned
 from history.support.encryption import SETTING, Cipher, cipher_of
 from history.support.forks import forkable_lock
 from history.support.urls import split_option
@@ -371,7 +371,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
             terms = self._terms(trigger, following.owner, following.lease, following.time_to_live)
             claiming = [terms, digest(following.uuid)]
         answer, acknowledged, reply = await scripts.run(
-            "turning/turn", [*settling, *claiming, *(place or NOWHERE)]
+            "turning/turn", [*settling, *claiming, *(place or ())]
         )
         claim = None if following is None else self._read_only_claim(trigger, reply, following.owner)
         if answer.endswith(b"+"):

@@ -8,9 +8,6 @@ from history.entry import Claim, Settlement
 #: Stream, consumer group and entry of a message, to acknowledge it there.
 Place = tuple[bytes, bytes, bytes]
 
-#: No message is acknowledged.
-NOWHERE: Place = (b"", b"", b"")
-
 
 class NextClaim(NamedTuple):
     """The terms of the next claim; see :meth:`~history.store.HistoryStore.claim`."""

@@ -42,6 +42,9 @@ LATE = 2.0
 #: How long one call waits for a first message; within this time a worker notices that it is to stop.
 RECEIVE_WAIT = timedelta(seconds=0.5)
 
+#: How long a worker goes on with fetched messages before it looks after everything else, in seconds.
+ROUND = 0.5
+
 #: How long the end of a worker waits for a keep-alive in progress, in seconds.
 KEPT_PATIENCE = 10.0
 
@@ -147,8 +150,12 @@ class Worker:
         return True
 
     async def _deliver_all(self, receiver: Receiver, received: Sequence[Received]) -> None:
-        """Deliver the received messages, some at a time, and recover the ones that may not begin any more."""
-        turns, position = self.pipeline.turns, 0
+        """Deliver the received messages, some at a time, and recover the ones that may not begin any more.
+
+        Before the last message runs, take what the receiver has fetched, for a while. So the turn of that
+        message has a next message to claim.
+        """
+        turns, position, until = self.pipeline.turns, 0, monotonic() + ROUND
         while position < len(received):
             end = position + self.pipeline.at_once
             async with self.turns:
@@ -158,6 +165,8 @@ class Worker:
                 try:
                     if turns is not None:
                         following = position + 1
+                        if following == len(received) and monotonic() < until:
+                            received = [*received, *self._take_fetched()]
                         turns.look(
                             received[position], received[following] if following < len(received) else None
                         )
@@ -166,6 +175,11 @@ class Worker:
                 finally:
                     self.gate.leave(begun)
             position = end
+
+    def _take_fetched(self) -> Sequence[Received]:
+        """Return further messages that are here already; with the present one they fill the prefetch."""
+        ahead = self._can.fetching_ahead
+        return () if ahead is None else ahead.take_fetched(self.gate.trigger.settings.prefetch - 1)
 
     async def _pause(self, seconds: float) -> None:
         """Wait, at most until the consumer stops."""

@@ -61,6 +61,10 @@ class Policy:
     suspend_on_error: bool = False
     forgotten: ForgottenPolicy = "new"
 
+    def __hash__(self) -> int:
+        """Return a number of two fields: there are few policies, and every message looks one up."""
+        return self.max_delivery_count * 2 + self.transacted
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:

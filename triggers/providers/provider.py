@@ -6,11 +6,11 @@ consumers, all methods are coroutines that never suspend over a blocking driver.
 
 Each optional capability of a receiver or a provider is a protocol: :class:`TakingOver`,
 :class:`KeepingOrder`, :class:`TakingFailures`, :class:`CountingRefusals`, :class:`SharingTransactions`,
-:class:`Placing`, :class:`Limited` and :class:`Pausing` of receivers; :class:`DividingGroups`,
-:class:`TemporaryDestinations`, :class:`Answering`, :class:`Remembering`, :class:`InDatabase`,
-:class:`Bounded`, :class:`GivingUp`, :class:`TellingPermissions`, :class:`ServingMany`, :class:`Interruptible`
-and :class:`~triggers.providers.backlog.TellingBacklog` of providers. An object offers a capability by having
-its methods. :func:`capabilities_of` finds out, once for each receiver or provider.
+:class:`Placing`, :class:`Limited`, :class:`FetchingAhead` and :class:`Pausing` of receivers;
+:class:`DividingGroups`, :class:`TemporaryDestinations`, :class:`Answering`, :class:`Remembering`,
+:class:`InDatabase`, :class:`Bounded`, :class:`GivingUp`, :class:`TellingPermissions`, :class:`ServingMany`,
+:class:`Interruptible` and :class:`~triggers.providers.backlog.TellingBacklog` of providers. An object offers
+a capability by having its methods. :func:`capabilities_of` finds out, once for each receiver or provider.
 """
 
 import inspect
@@ -178,6 +178,18 @@ class CountingRefusals(Protocol):
 
     def take_refusals(self) -> int:
         """Return how many were refused since the last call; such messages may come again."""
+        ...
+
+
+@runtime_checkable
+class FetchingAhead(Protocol):
+    """A receiver that fetches messages while its caller works, because no other consumer could have them."""
+
+    def take_fetched(self, limit: int) -> Sequence[Received]:
+        """Return up to ``limit`` deliveries that are here already, as :meth:`Receiver.receive` does.
+
+        It does not wait, and does not raise: if the connection is gone, the next ``receive`` tells.
+        """
         ...
 
 
@@ -466,6 +478,7 @@ class Capabilities:
     sharing_transactions: SharingTransactions | None = None
     placing: Placing | None = None
     limited: Limited | None = None
+    fetching_ahead: FetchingAhead | None = None
     pausing: Pausing | None = None
     dividing_groups: DividingGroups | None = None
     temporary_destinations: TemporaryDestinations | None = None

@@ -1,22 +1,25 @@
 """One call between two messages: what it does, and what becomes of the next when something fails."""
 
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from history import HistoryUnavailableError, RedisHistory
+from history.bridge import drive
 from history.entry import EntryOutcome, State, digest
 from history.store.turning import Turned
 from tests.fixtures.histories import with_store
 from tests.fixtures.network import NetworkBefore
 from tests.fixtures.servers.redis import connected
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, Running, entry_in, is_drained, parked_in, send
-from triggers import Message
+from triggers import Message, open_provider
+from triggers.consumer import worker
+from triggers.providers.provider import Provider, Received, Receiver
 
 
 def noting(ran: list[str | None]) -> Callable[[Message], None]:
@@ -62,6 +65,77 @@ def test_messages_share_round_trips(lane: Lane, redis_url: str, monkeypatch: pyt
     assert calls.made["settle"] < 10
     assert calls.made["turn"] > 20
     assert {entry_in(redis_url, "orders", uuid).outcome for uuid in uuids} == {EntryOutcome.OK}  # type: ignore[union-attr]
+
+
+class FetchingReceiver:
+    """A receiver that hands messages out one by one, and fetches as many as it is asked for."""
+
+    def __init__(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        self._fetched: deque[Received] = deque()
+
+    async def receive(self, limit: int, wait: timedelta) -> list[Received]:
+        if not self._fetched:
+            self._fetched.extend(await self._receiver.receive(limit, wait))
+        return self.take_fetched(1)
+
+    def take_fetched(self, limit: int) -> list[Received]:
+        assert limit >= 1
+        return [self._fetched.popleft()] if self._fetched else []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._receiver, name)
+
+
+class FetchingProvider:
+    """A provider with such receivers."""
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+
+    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> Any:
+        return FetchingReceiver(
+            await self._provider.open_receiver(destination, subscription=subscription, name=name)
+        )
+
+    def for_asyncio(self) -> "FetchingProvider":
+        return FetchingProvider(self._provider.for_asyncio())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._provider, name)
+
+
+def test_messages_that_were_fetched_meanwhile_share_round_trips_too(
+    lane: Lane, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str | None] = []
+    uuids = [f"u{number}" for number in range(10)]
+    monkeypatch.setattr(worker, "ROUND", PATIENCE)
+    calls = Calls(monkeypatch)
+    send(redis_url, "orders", *uuids)
+
+    provider = FetchingProvider(open_provider(redis_url))
+    with lane.run([lane.trigger("orders", noting(ran))], cast("Provider", provider), history=redis_url):
+        eventually(lambda: is_drained(redis_url, "orders"))
+
+    assert (ran, calls.made["claim"]) == (uuids, 1)
+    drive(provider.close())
+
+
+def test_a_round_ends_although_more_was_fetched(
+    lane: Lane, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str | None] = []
+    monkeypatch.setattr(worker, "ROUND", 0.0)
+    calls = Calls(monkeypatch)
+    send(redis_url, "orders", *"abc")
+
+    provider = FetchingProvider(open_provider(redis_url))
+    with lane.run([lane.trigger("orders", noting(ran))], cast("Provider", provider), history=redis_url):
+        eventually(lambda: is_drained(redis_url, "orders"))
+
+    assert (ran, calls.made["claim"]) == (list("abc"), 3)
+    drive(provider.close())
 
 
 @pytest.mark.parametrize("lease", [timedelta(seconds=30), None], ids=["leased", "not leased"])

@@ -290,6 +290,10 @@ class PushReceiver:
             raise
         finally:
             inbox.end()
+        return self._hold(taken)
+
+    def _hold(self, taken: Sequence[tuple[PushToken, Any]]) -> Sequence[Received]:
+        """Note that these are to be settled, and return what the caller gets."""
         self._held.update(dict.fromkeys([token for token, _ in taken]))
         return self._handed_over(taken)
 
@@ -338,21 +342,17 @@ class PushReceiver:
         if inbox is not None and inbox.lost is not None:
             self._forget()
             raise ProviderUnavailableError("the broker", "answering what it delivered before") from inbox.lost
-        unsettled, tokens = (
-            self._held,
-            cast("list[PushToken]", [delivery.handle for delivery in received]),
+        unsettled = self._held
+        return cast(
+            "list[PushToken]", [delivery.handle for delivery in received if delivery.handle in unsettled]
         )
-        return [token for token in tokens if token in unsettled]
 
     async def acknowledge(self, received: Sequence[Received]) -> None:
         """Tell the broker that these are processed."""
         if received:
             self._answer(self._mine(received), self._wire.accept)
-            await self._until_confirmed()
-
-    async def _until_confirmed(self) -> None:
-        if self._confirmed is not None:
-            await self._guarded(self._confirmed)
+            if self._confirmed is not None:
+                await self._guarded(self._confirmed)
 
     async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
         """Give these back, counted as failed; first make sure that they do not come straight back to us."""
@@ -371,7 +371,8 @@ class PushReceiver:
         copied = [delivery for delivery in received if delivery.handle in tokens]
         await self._guarded(lambda: self._wire.dead_letter(copied, reason))
         self._answer(tokens, self._wire.accept)
-        await self._until_confirmed()
+        if self._confirmed is not None:
+            await self._guarded(self._confirmed)
 
     def _answer(self, tokens: Sequence[PushToken], answer: Callable[[Sequence[PushToken]], None]) -> None:
         try:

@@ -177,6 +177,20 @@ class GroupReceiver(PushReceiver):
             self._consumer.want_next(limit)
         return received
 
+    def take_fetched(self, limit: int) -> Sequence[Received]:
+        """Return up to ``limit`` deliveries that have come meanwhile, and let as many come for the next call.
+
+        After the end of the session there are none.
+        """
+        inbox = self._inbox
+        if inbox is None or not inbox.size:
+            return ()
+        inbox.begin()
+        taken = inbox.take(limit)
+        inbox.end()
+        self._consumer.want_next(limit)
+        return self._hold(taken)
+
     async def hand_out_in_order(self) -> None:
         """Let recovered messages come next, in the order of each partition; a new session does so anyway."""
         if self._inbox is not None:

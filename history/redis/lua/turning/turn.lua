@@ -2,7 +2,7 @@
 --
 -- KEYS   the trigger's history (see head.lua)
 -- ARGV   settle.lua's wish for one claim, and its digest, or both empty; claim.lua's terms,
---        and one digest, or both empty; stream, consumer group and entry of the message, or all three empty
+--        and one digest, or both empty; stream, consumer group and entry of the message, or nothing
 -- Reply  settle.lua's reply, or ""; 1 if the message is acknowledged now, else 0; claim.lua's reply, or ""
 --
 -- A message is acknowledged only if its run is settled as asked, or if there is nothing to settle. An error after that
@@ -25,7 +25,7 @@ if ended and ended == ARGV[4] then
   redis.call('HDEL', KEYS[1], ended)
   read[3], ended = false, nil
 end
-if ARGV[5] ~= '' and (settled == '' or string.sub(settled, 1, 1) == '1') then
+if ARGV[5] and (settled == '' or string.sub(settled, 1, 1) == '1') then
   -- For an error, such as a user without rights on the stream, the reply is 0: the caller then does it in another way.
   acknowledged = redis.pcall('XACK', ARGV[5], ARGV[6], ARGV[7]) == 1 and 1 or 0
 end

@@ -1,6 +1,7 @@
 """What comes while the receiver's caller works: the next messages, until their partition is taken away."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -14,7 +15,7 @@ from triggers.providers.brokers.push_receiver import Inbox
 from triggers.providers.kafka.connection import Member
 from triggers.providers.kafka.provider import Kafka
 from triggers.providers.kafka.settings import KafkaSettings, consuming
-from triggers.providers.provider import Arrival
+from triggers.providers.provider import Arrival, ProviderUnavailableError, Received
 
 
 @pytest.fixture(scope="module")
@@ -34,23 +35,62 @@ def topic(kafka: KafkaServer) -> str:
     return name
 
 
-def test_the_next_messages_come_and_are_decoded_while_the_first_are_worked_on(
-    kafka: KafkaServer, topic: str
-) -> None:
+def bodies(received: Iterable[Received]) -> list[object]:
+    return [delivery.message.body for delivery in received if isinstance(delivery, Arrival)]
+
+
+def open_receiver(provider: Kafka, topic: str) -> Any:
+    return drive(provider.open_receiver(topic, subscription="s", name="a"))
+
+
+def inbox_of(receiver: Any) -> Inbox:
+    inbox: Inbox = receiver._inbox  # noqa: SLF001
+    return inbox
+
+
+def test_the_next_messages_come_while_the_first_is_worked_on(kafka: KafkaServer, topic: str) -> None:
     provider = Kafka.from_url(kafka.url)
-    receiver = drive(provider.open_receiver(topic, subscription="s", name="a"))
+    receiver = open_receiver(provider, topic)
 
-    first = drive(receiver.receive(1))
-    inbox = receiver._inbox  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-    assert inbox is not None
-    eventually(lambda: inbox.size == 1)
-    [(_, ahead)] = inbox.take(1)
+    came: list[Received] = [*drive(receiver.receive(1))]
+    while len(came) < 5:
+        eventually(lambda: inbox_of(receiver).size == 1)
+        came.extend(receiver.take_fetched(1))
 
-    assert [delivery.message.body for delivery in (*first, ahead) if isinstance(delivery, Arrival)] == [
-        "0",
-        "1",
-    ]
+    assert bodies(came) == ["0", "1", "2", "3", "4"]
+    assert list(receiver.take_fetched(1)) == []
+    drive(receiver.acknowledge(came[:3]))
     drive(receiver.close())
+    again = open_receiver(provider, topic)
+    assert bodies(drive(again.receive(1))) == ["3"]
+    drive(again.close())
+    drive(provider.close())
+
+
+def test_messages_are_decoded_while_the_first_are_worked_on(kafka: KafkaServer, topic: str) -> None:
+    provider = Kafka.from_url(kafka.url)
+    receiver = open_receiver(provider, topic)
+    drive(receiver.receive(1))
+
+    eventually(lambda: inbox_of(receiver).size == 1)
+    [(_, ahead)] = inbox_of(receiver).take(1)
+
+    assert bodies([ahead]) == ["1"]
+    drive(receiver.close())
+    drive(provider.close())
+
+
+def test_nothing_is_taken_from_a_session_that_is_over(kafka: KafkaServer, topic: str) -> None:
+    provider = Kafka.from_url(kafka.url)
+    receiver = open_receiver(provider, topic)
+    drive(receiver.receive(1))
+    eventually(lambda: inbox_of(receiver).size == 1)
+
+    inbox_of(receiver).lose(ProviderUnavailableError("Kafka", "receiving"))
+
+    assert list(receiver.take_fetched(1)) == []
+    drive(receiver.close())
+    assert list(receiver.take_fetched(1)) == []
     drive(provider.close())
 
 
