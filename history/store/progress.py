@@ -81,6 +81,7 @@ class BatchRecord(BaseModel):
     entered: tuple[str, ...] = ()
     unentered: tuple[str, ...] = ()
     unfinished: bool | None = None
+    restored: bool = False
     name: str | None = None
     started_at: AwareDatetime
     changed_at: AwareDatetime
@@ -133,13 +134,17 @@ class StaleRunError(DoubtlessError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
-    """A beginning run: the batch of a query, and the token of its new run."""
+    """A beginning run: the batch of a query, and the token of its new run.
+
+    ``restored`` is as in :class:`BatchRecord`.
+    """
 
     query: str
     batch: int
     lineage: str
     run: str
     name: str | None = None
+    restored: bool = False
 
 
 def begun(current: BatchRecord | None, beginning: Beginning, now: datetime) -> BatchRecord:
@@ -159,6 +164,7 @@ def begun(current: BatchRecord | None, beginning: Beginning, now: datetime) -> B
         unentered=unentered,
         # Under another checkpoint the same number is another batch.
         unfinished=current is not None and current.lineage == beginning.lineage and _left_unfinished(current),
+        restored=beginning.restored or _is_still_restored(current, beginning),
         counts=_handed_over(current, beginning),
         started_at=now,
         changed_at=now,
@@ -189,6 +195,13 @@ def _handed_over(current: BatchRecord | None, beginning: Beginning) -> Mapping[s
         return {}
     rows = current.counts.get(HANDED_OVER, current.counts.get("new", 0))
     return {HANDED_OVER: rows} if rows else {}
+
+
+def _is_still_restored(current: BatchRecord | None, beginning: Beginning) -> bool:
+    """Whether no run has completed the batch since its checkpoint was restored."""
+    if current is None or current.lineage != beginning.lineage:
+        return False
+    return current.restored and current.state not in {BatchState.COMPLETED, BatchState.FAILED}
 
 
 def _left_unfinished(current: BatchRecord) -> bool:

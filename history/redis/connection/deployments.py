@@ -71,7 +71,7 @@ class SentinelClient(_ShownByAddress, redis.Redis):
     """A blocking client of a Sentinel."""
 
 
-class AsyncSentinelClient(_ShownByAddress, redis.asyncio.Redis):  # type: ignore[misc]  # redis-py's bases differ
+class AsyncSentinelClient(_ShownByAddress, redis.asyncio.Redis):  # type: ignore[misc]  # its own bases differ
     """An asyncio client of a Sentinel."""
 
 

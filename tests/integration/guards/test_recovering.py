@@ -47,10 +47,16 @@ def test_a_message_of_dramatiq_whose_guard_cannot_be_made_is_sent_again(
 ) -> None:
     did: Counter[str] = Counter()
     looks = iter([True, True, False])
-    green: Any = SimpleNamespace(is_module_patched=lambda name: name == "threading" and next(looks, False))
-    monkeypatch.setitem(sys.modules, "gevent.monkey", green)
 
-    _work_off(lambda order: did.update([order]), MemoryHistory())
+    def is_module_patched(name: str) -> bool:
+        return name == "threading" and next(looks, False)
+
+    def book(order: str) -> None:
+        did[order] += 1
+
+    green: Any = SimpleNamespace(is_module_patched=is_module_patched)
+    monkeypatch.setitem(sys.modules, "gevent.monkey", green)
+    _work_off(book, MemoryHistory())
 
     assert did == {"o-1": 1}
     assert next(looks, None) is None

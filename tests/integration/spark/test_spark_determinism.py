@@ -16,9 +16,10 @@ from tests.fixtures.servers.spark import SPARK
 from tests.integration.helpers.batches import Batches, fixed
 from tests.integration.helpers.file_streams import FileStream, orders
 from triggers import ConfigurationError, TransientError, trigger
-from triggers.spark import BatchInfo, ForeachBatch, foreach_batch
+from triggers.spark import BatchInfo, ForeachBatch, foreach_batch, handler
 from triggers.spark.atomic_sink import atomic_sink, into_table
 from triggers.spark.batch.batch import BatchStep
+from triggers.spark.batch.ledger import QueryIdentity
 
 pytestmark = SPARK
 
@@ -209,6 +210,63 @@ class TestABatchThatComesAgain:
             batches.run(["a", "b"], fail)
 
         assert batches.run(["c", "d"]).new == 2
+
+
+class TestAfterAnOlderStateOfTheCheckpointWasRestored:
+    """The batches begin again with a lower number, and their rows may be divided in another way."""
+
+    @pytest.fixture(autouse=True)
+    def of_a_query(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        identity = QueryIdentity("q", str(uuid4()), "q")
+
+        def identity_of(_batch: DataFrame, _name: str | None) -> QueryIdentity:
+            return identity
+
+        monkeypatch.setattr(handler, "identity_of", identity_of)
+
+    def test_batches_go_on_with_other_rows(self, spark: SparkSession, redis_url: str) -> None:
+        batches = Batches(spark, redis_url)
+        for batch_id, uuid in enumerate("abc"):
+            batches.run([uuid], batch_id=batch_id)
+
+        again = batches.run(["b", "c"], batch_id=1)
+        report = batches.run(["d", "e"], batch_id=2)
+
+        assert (again.duplicate, report.new, batches.take()) == (2, 2, ["a", "b", "c", "d", "e"])
+        with pytest.raises(ConfigurationError, match="has other identities each time"):
+            batches.run(["f", "g"], batch_id=2)  # Spark itself repeats its last batch as it was
+
+    def test_a_sink_that_is_written_anew_loses_no_row(self, spark: SparkSession, redis_url: str) -> None:
+        batches, sink = Batches(spark, redis_url), dict[int, list[str]]()
+
+        def run(uuids: str, batch_id: int) -> None:
+            def write() -> None:
+                sink[batch_id] = batches.take()
+
+            batches.run(list(uuids), write, batch_id=batch_id, on_replay="execute")
+
+        for batch_id, uuid in enumerate("abc"):
+            run(uuid, batch_id)
+        run("bc", 1)
+        for _ in range(2):
+            with pytest.raises(ConfigurationError) as refused:
+                run("de", 2)
+            assert refused.value.setting == "checkpoint"
+        run("cde", 2)
+
+        assert sink == {0: ["a"], 1: ["b"], 2: ["c", "d", "e"]}
+
+    def test_an_atomic_sink_writes_other_rows(self, spark: SparkSession, tmp_path: Path) -> None:
+        shop = sqlite3.connect(tmp_path / "shop.db", isolation_level=None)
+        shop.execute("CREATE TABLE bookings (uuid TEXT)")
+        url, table = f"sqlite:///{tmp_path / 'shop.db'}", into_table("bookings", columns=["uuid"])
+        sink = atomic_sink("orders", name="book", uuid="uuid", history=url, write=table)
+
+        for batch_id, uuids in ((0, "a"), (1, "b"), (2, "c"), (1, "bc"), (2, "de")):
+            sink(fixed(spark, [(uuid,) for uuid in uuids], "uuid string"), batch_id)
+
+        booked = shop.execute("SELECT uuid FROM bookings ORDER BY uuid").fetchall()
+        assert booked == [("a",), ("b",), ("c",), ("d",), ("e",)]
 
 
 class TestRowsThatAreProcessedOneByOne:

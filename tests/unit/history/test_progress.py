@@ -85,3 +85,20 @@ def test_a_new_line_begins_before_a_record_grows_without_bounds() -> None:
     record = _next(record, "one more", enters=False)
 
     assert (record.line, record.entered) == ("one more", ())
+
+
+def test_a_batch_is_of_a_restored_checkpoint_until_a_run_has_completed_it() -> None:
+    def again(current: BatchRecord, lineage: str = "l", *, restored: bool = False) -> BatchRecord:
+        return begun(
+            current, Beginning(query="q", batch=7, lineage=lineage, run="next", restored=restored), NOW
+        )
+
+    record = again(_held(BatchState.COMPLETED, attempt=1), restored=True)
+
+    states = [record.model_copy(update={"run": "last", "state": state}) for state in BatchState]
+    assert {last.state for last in states if again(last).restored} == {
+        BatchState.CLAIMING,
+        BatchState.RUNNING,
+        BatchState.RELEASED,
+    }
+    assert not any(again(last, "another checkpoint").restored for last in states)

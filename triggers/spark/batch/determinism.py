@@ -63,6 +63,9 @@ def check_replay(settings: BatchSettings, record: BatchRecord, tally: BatchTally
     problem = _problem(settings, record, known_rows=seen, fresh=tally.fresh)
     if problem is None:
         return
+    if record.restored:
+        _refuse_to_write_anew(settings, record, missing=record.counts[HANDED_OVER] - seen)
+        return
     remedy = f"{_REMEDY}. on_replay='execute' hands over what has come now"
     if settings.on_replay == "execute" or settings.committed is not None:
         _log.critical("%s: %s", problem, remedy, extra={"trigger": settings.name})
@@ -70,15 +73,32 @@ def check_replay(settings: BatchSettings, record: BatchRecord, tally: BatchTally
     raise ConfigurationError("uuid", problem, remedy)
 
 
+def _refuse_to_write_anew(settings: BatchSettings, record: BatchRecord, *, missing: int) -> None:
+    """Refuse to replace what an earlier batch of the same number has written, if its rows come elsewhere.
+
+    They are duplicates in another batch, which is right for any other sink.
+    """
+    if settings.on_replay != "execute" or settings.committed is not None:
+        return
+    raise ConfigurationError(
+        "checkpoint",
+        f"an older state of it was restored, and batch {record.batch} has other rows now: {missing} rows "
+        "that its earlier run handed over have not come again, and a sink that is written anew would lose "
+        "them",
+        "restore the newest state, or begin with a new checkpoint: its lineage gives its batches other names",
+    )
+
+
 def check_rows_again(rows: DataFrame, settings: BatchSettings, record: BatchRecord) -> None:
     """Do as :func:`check_replay` does, for rows that are claimed and processed in one go.
 
-    It reads the keys of the rows once more, but only if an earlier run of the batch has processed rows.
+    It reads the keys of the rows once more, but only if an earlier run of the batch has processed rows, and
+    if these must come again: not after an older state of the checkpoint was restored.
 
     Raises:
         ConfigurationError: as there.
     """
-    if not record.counts.get(HANDED_OVER):
+    if record.restored or not record.counts.get(HANDED_OVER):
         return
     look_up = _KnownRows(settings.history, settings.name, settings.patience)
     looked_up = mapped(rows.select(KEY), look_up.count, KNOWN_AND_FRESH, name="doubtless_replay")

@@ -3,7 +3,7 @@
 import logging
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from uuid import uuid4
 
@@ -89,10 +89,26 @@ class Ledger:
         beginning = Beginning(
             query=query, batch=batch_id, lineage=identity.lineage, run=uuid4().hex[:12], name=identity.name
         )
+        beginning = replace(beginning, restored=self._is_restored(beginning))
         record = patiently(self.settings.patience, begin, progress, name, beginning, datetime.now(UTC))
         if record.attempt > 1:
             notes.append(f"run {record.attempt} of this batch")
         return record, notes
+
+    def _is_restored(self, beginning: Beginning) -> bool:
+        """Whether the batch before has begun again since this one, because its checkpoint was restored.
+
+        Spark repeats only its last batch.
+        """
+        earlier = self._read(beginning.query, beginning.batch)
+        if earlier is None or earlier.lineage != beginning.lineage:
+            return False
+        before = self._read(beginning.query, beginning.batch - 1)
+        return (
+            before is not None
+            and before.lineage == beginning.lineage
+            and before.started_at > earlier.started_at
+        )
 
     def _begun_under(self, identity: QueryIdentity, batch_id: int, latest: Sequence[BatchRecord]) -> str:
         """Return the name under which a batch was begun: a query may be renamed, and keep its checkpoint."""
