@@ -95,11 +95,11 @@ class TimedWires(Wires):
 
     seconds = 0.0
 
-    async def ask(self, command: bytes, meanwhile: Callable[[], None] | None = None) -> Any:
+    async def ask(self, command: bytes) -> Any:
         """Ask, and note how long that took."""
         begin = time.perf_counter()
         try:
-            return await super().ask(command, meanwhile)
+            return await super().ask(command)
         finally:
             self.seconds += time.perf_counter() - begin
 

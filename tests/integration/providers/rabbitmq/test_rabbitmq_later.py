@@ -170,8 +170,7 @@ def test_both_protocols_wait_in_the_same_queues(amqp: Amqp, rabbitmq4_server: Ra
 def test_each_slot_gives_its_link_back(amqp: Amqp) -> None:
     drive(drive(amqp.open_receiver("slots", subscription="s", name="a")).close())
     drive(amqp.send("slots", [later("order-1", 1)]))
-    connection = amqp._connection  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  (it counts them)
-    assert connection is not None
+    connection = drive(amqp._connection.opened())  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  (it counts them)
     links = len(connection.links)
 
     drive(amqp.send("slots", [later(f"order-{slot}", slot) for slot in range(2, 6)]))
