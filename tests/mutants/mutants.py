@@ -42,12 +42,22 @@ _ENDS = "tests/unit/triggers/pipeline/test_completion.py"
 _PACE = "triggers/pipeline/sharing/pace.py"
 _RIDERS = "history/sql/database/riders.py"
 _SQLJMS = "triggers/providers/sqljms/statements.py"
+_PACK = "history/redis/lua/entries/pack.lua"
+_PURGE = "history/redis/lua/entries/purge.lua"
+_CLAIM_BATCH = "history/redis/lua/entries/claim_batch.lua"
+_HEAD = "history/redis/lua/shared/head.lua"
+_META = "history/redis/lua/shared/meta.lua"
+_VALUE = "history/redis/lua/shared/value.lua"
+_COMPLETE = "history/redis/lua/shared/complete.lua"
+_BUCKETS = "history/redis/lua/shared/buckets.lua"
+_INSERT = "history/redis/lua/shared/insert.lua"
 _TURNING = "history/redis/lua/turning/turn.lua"
 _REDIS_TURNS = "tests/integration/history/redis/test_redis_turns.py"
 _OFFSETS = "history/sql/offsets/history.py"
 _TWO_OFFSETS = "tests/integration/history/sql/test_offset_history.py"
 _SENDS = "tests/unit/triggers/producer/test_sends.py"
 _SENDS_INSIDE = "tests/integration/pipeline/test_sends_inside.py"
+_PACKED = "tests/integration/history/redis/test_redis_packed.py"
 _STORES = "tests/contract/test_history_stores.py::TestHistoryStores"
 _BESIDE, _JOINING = "tests/contract/test_history_stores.py::TestKeptBeside", "history/beside/joining.py"
 _EXPIRED = f"{_STORES}::test_what_has_expired_is_claimed_from_then_on_and_never_earlier[redis]"
@@ -219,6 +229,103 @@ MUTANTS = (
         "% (power * 2) == added",
         "% (power * 2) ~= added",
         f"{_STORES}::test_a_scan_meets_everything_once[redis]",
+    ),
+    Mutant(
+        _HEAD,
+        "local SHORT = 10 ",
+        "local SHORT = 9 ",
+        f"{_PACKED}::test_digests_that_differ_in_their_tenth_byte_are_two",
+    ),
+    Mutant(_META, "layout ~= LAYOUT or ", "", f"{_PACKED}::test_data_of_another_layout_are_refused"),
+    Mutant(
+        _SETTLE,
+        "string.byte(meta) ~= LAYOUT",
+        "false",
+        f"{_PACKED}::test_data_of_another_layout_are_refused",
+    ),
+    Mutant(
+        _SETTLE,
+        " and packed == 0 then break end",
+        " then break end",
+        f"{_PACKED}::test_late_settlements_go_into_packed_buckets",
+    ),
+    Mutant(
+        _VALUE,
+        "while at and (at - 3) % (SHORT + 5) ~= 0",
+        "while false",
+        f"{_PACKED}::test_digests_are_found_only_where_an_entry_begins",
+    ),
+    Mutant(
+        _VALUE,
+        " or not whole and call('HEXISTS', searched, '') == 0",
+        "",
+        f"{_PACKED}::test_a_hash_that_others_began_in_place_of_a_packed_bucket_is_an_error",
+    ),
+    Mutant(
+        _VALUE,
+        "if type(whole or value) == 'table' then\n  if not",
+        "if whole and type(whole) == 'table' then\n  if not",
+        f"{_PACKED}::test_entries_are_found_with_a_field_meta_from_before_the_packing",
+    ),
+    Mutant(
+        _COMPLETE,
+        "#whole ~= 2 + (SHORT + 5) * struct.unpack('>I2', whole)",
+        "false",
+        f"{_PACKED}::test_a_packed_bucket_with_other_content_is_an_error",
+    ),
+    Mutant(
+        _BUCKETS,
+        "table.concat(content), 'KEEPTTL')",
+        "table.concat(content))",
+        f"{_PACKED}::test_a_packed_bucket_expires_with_its_slice",
+    ),
+    Mutant(
+        _BUCKETS,
+        "if not gone[content[i]] then",
+        "if true then",
+        f"{_PACKED}::test_entries_of_packed_buckets_can_be_changed",
+    ),
+    Mutant(
+        _BUCKETS,
+        "    if content[i] == short then place = i end\n",
+        "",
+        f"{_PACKED}::test_entries_of_packed_buckets_can_be_changed",
+    ),
+    Mutant(
+        _INSERT,
+        "if bucket < packed and is_packed(target) then",
+        "if bucket < packed then",
+        f"{_PACKED}::test_a_lost_packed_bucket_is_an_error_and_not_begun_again",
+    ),
+    Mutant(
+        _CLAIM_BATCH,
+        "if numbers[i] >= packed and ",
+        "if ",
+        f"{_PACKED}::test_a_batch_goes_on_claiming_in_its_packed_slice",
+    ),
+    Mutant(
+        _PACK,
+        "begins + length + length / YOUNG <= now",
+        "true",
+        f"{_PACKED}::test_a_slice_is_packed_only_after_its_end",
+    ),
+    Mutant(
+        _PACK,
+        "#content[i + 1] == 5 and content[i + 1] or UNKNOWN",
+        "content[i + 1]",
+        f"{_PACKED}::test_an_entry_that_cannot_be_read_stays_in_doubt",
+    ),
+    Mutant(
+        _PACK,
+        "  if not whole then return end",
+        "  if false then return end",
+        f"{_PACKED}::test_a_bucket_that_is_lost_before_it_is_packed_stays_lost",
+    ),
+    Mutant(
+        _PURGE,
+        "#gone * 8 >= #content or not is_packed(key)",
+        "true",
+        f"{_PACKED}::test_few_expired_entries_of_a_packed_bucket_wait_for_more",
     ),
     Mutant(_FLIGHT, "struct.unpack('>I8', record, 25) > now", "true", _EXPIRED),
     Mutant(_SHOW, "latest + 2 * length > now", "true", _EXPIRED),
