@@ -47,9 +47,8 @@ _PURGE = "history/redis/lua/entries/purge.lua"
 _CLAIM_BATCH = "history/redis/lua/entries/claim_batch.lua"
 _HEAD = "history/redis/lua/shared/head.lua"
 _META = "history/redis/lua/shared/meta.lua"
-_VALUE = "history/redis/lua/shared/value.lua"
-_COMPLETE = "history/redis/lua/shared/complete.lua"
-_BUCKETS = "history/redis/lua/shared/buckets.lua"
+_VALUE = "history/redis/lua/buckets/value.lua"
+_FORMS = "history/redis/lua/buckets/forms.lua"
 _INSERT = "history/redis/lua/shared/insert.lua"
 _TURNING = "history/redis/lua/turning/turn.lua"
 _REDIS_TURNS = "tests/integration/history/redis/test_redis_turns.py"
@@ -251,42 +250,90 @@ MUTANTS = (
     ),
     Mutant(
         _VALUE,
-        "while at and (at - 3) % (SHORT + 5) ~= 0",
-        "while false",
-        f"{_PACKED}::test_digests_are_found_only_where_an_entry_begins",
+        "if sub(entry, 1, SHORT - 1) == sub(short, 1, SHORT - 1) then",
+        "if true then",
+        f"{_PACKED}::test_entries_with_the_same_tag_are_told_apart",
     ),
     Mutant(
         _VALUE,
-        " or not whole and call('HEXISTS', searched, '') == 0",
+        "    at = locate(head, tag, at + 1, true)\n",
+        "    at = nil\n",
+        f"{_PACKED}::test_entries_with_the_same_tag_are_told_apart",
+    ),
+    Mutant(
+        _VALUE,
+        " and at <= count + TAGS do",
+        " do",
+        f"{_PACKED}::test_a_tag_counts_only_among_the_tags",
+    ),
+    Mutant(
+        _VALUE,
+        "text('%d', count + TAGS - 1)",
+        "HEAD",
+        f"{_PACKED}::test_a_bucket_with_more_tags_than_are_read_at_first_is_searched_completely",
+    ),
+    Mutant(
+        _VALUE,
+        "  if count + TAGS > #head then error('BROKEN ' .. searched, 0) end\n",
+        "",
+        f"{_PACKED}::test_a_packed_bucket_without_all_tags_is_an_error",
+    ),
+    Mutant(
+        _VALUE,
+        "    if #entry < REST then error('BROKEN ' .. searched, 0) end\n",
+        "",
+        f"{_PACKED}::test_an_entry_of_a_packed_bucket_that_was_cut_off_is_never_absent",
+    ),
+    Mutant(
+        _VALUE,
+        "call('EXISTS', searched) == 0 then head = nil",
+        "true then head = nil",
+        f"{_PACKED}::test_a_packed_bucket_without_all_tags_is_an_error",
+    ),
+    Mutant(
+        _VALUE,
+        "if head == '' and call('EXISTS', searched) == 0 then head = nil end",
+        "if head == '' then head = '\\0\\0\\0' end",
+        f"{_PACKED}::test_a_lost_packed_bucket_is_an_error_and_not_begun_again",
+    ),
+    Mutant(
+        _VALUE,
+        " or not head and call('HEXISTS', searched, '') == 0",
         "",
         f"{_PACKED}::test_a_hash_that_others_began_in_place_of_a_packed_bucket_is_an_error",
     ),
     Mutant(
         _VALUE,
-        "if type(whole or value) == 'table' then\n  if not",
-        "if whole and type(whole) == 'table' then\n  if not",
+        "if type(head or value) == 'table' then\n  if not",
+        "if head and type(head) == 'table' then\n  if not",
         f"{_PACKED}::test_entries_are_found_with_a_field_meta_from_before_the_packing",
     ),
     Mutant(
-        _COMPLETE,
-        "#whole ~= 2 + (SHORT + 5) * struct.unpack('>I2', whole)",
-        "false",
-        f"{_PACKED}::test_a_packed_bucket_with_other_content_is_an_error",
+        _FORMS,
+        "if #text ~= TAGS + count * (1 + REST) then",
+        "if false then",
+        f"{_PACKED}::test_an_entry_of_a_packed_bucket_that_was_cut_off_is_never_absent",
     ),
     Mutant(
-        _BUCKETS,
-        "table.concat(content), 'KEEPTTL')",
-        "table.concat(content))",
+        _FORMS,
+        "if not count or redis.call('STRLEN', key) ~= TAGS + count * (1 + REST) then",
+        "if not count then",
+        f"{_PACKED}::test_a_packed_bucket_with_more_than_its_entries_is_not_written",
+    ),
+    Mutant(
+        _FORMS,
+        "redis.call('SET', key, text, 'KEEPTTL')",
+        "redis.call('SET', key, text)",
         f"{_PACKED}::test_a_packed_bucket_expires_with_its_slice",
     ),
     Mutant(
-        _BUCKETS,
+        _FORMS,
         "if not gone[content[i]] then",
         "if true then",
         f"{_PACKED}::test_entries_of_packed_buckets_can_be_changed",
     ),
     Mutant(
-        _BUCKETS,
+        _FORMS,
         "    if content[i] == short then place = i end\n",
         "",
         f"{_PACKED}::test_entries_of_packed_buckets_can_be_changed",
@@ -314,6 +361,12 @@ MUTANTS = (
         "#content[i + 1] == 5 and content[i + 1] or UNKNOWN",
         "content[i + 1]",
         f"{_PACKED}::test_an_entry_that_cannot_be_read_stays_in_doubt",
+    ),
+    Mutant(
+        _PACK,
+        " or redis.call('HLEN', key) > LARGEST",
+        "",
+        f"{_PACKED}::test_a_bucket_that_is_too_large_to_be_packed_stays_a_hash_and_answers",
     ),
     Mutant(
         _PACK,

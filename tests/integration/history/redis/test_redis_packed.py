@@ -1,9 +1,11 @@
 """Completed entries in Redis after their slice of time has ended: packed buckets answer as before."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from itertools import pairwise
 from random import Random
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -25,6 +27,8 @@ from history.redis.scripts import HistoryLostError
 from history.redis.spoilt import HistoryBrokenError, HistoryLayoutError
 from history.store import CLAIM_BATCH, BatchOwner
 from tests.fixtures.aging import age, in_the_middle_of_its_slice
+from tests.fixtures.servers.redis import connected
+from triggers.testing.redis_server import RedisServer
 
 TRIGGER = "book-order"
 HISTORY = f"doubtless:{{{TRIGGER}}}:history"
@@ -633,6 +637,71 @@ def test_packing_that_is_refused_half_way_loses_nothing(
     assert set(outcomes(history, *names(600))) == {OK}
 
 
+def test_a_server_that_is_killed_while_buckets_are_packed_has_every_entry(private_redis: RedisServer) -> None:
+    history, uuids = RedisHistory.from_url(private_redis.url), names(12_000)
+    with connected(private_redis.url) as client:
+        time_to_live = in_the_middle_of_its_slice(client)
+        complete(history, uuids, time_to_live)
+        age(client, TRIGGER)
+        expiries = {bucket: client.pexpiretime(bucket) for bucket in buckets(client)}
+    packing = Thread(target=purge_until_it_fails, args=(private_redis.url,))
+
+    packing.start()
+    with connected(private_redis.url) as client:
+        (first_to_be_packed,) = (bucket for bucket in expiries if bucket.endswith(b":0"))
+        while client.type(first_to_be_packed) != b"string":
+            pass
+    private_redis.kill()
+    packing.join()
+    private_redis.start()
+
+    with connected(private_redis.url) as client:
+        assert set(forms(client)) == {b"hash", b"string"}
+        assert set(outcomes(history, *uuids)) == {OK}
+        drive(history.purge(TRIGGER))
+        assert set(forms(client)) == {b"string"}
+        assert {bucket: client.pexpiretime(bucket) for bucket in buckets(client)} == expiries
+    assert set(outcomes(history, *uuids)) == {OK}
+    drive(history.close())
+
+
+def purge_until_it_fails(url: str) -> None:
+    """Purge as a consumer does, until its server is away."""
+    history = RedisHistory.from_url(url)
+    with suppress(HistoryUnavailableError):
+        drive(history.purge(TRIGGER))
+    drive(history.close())
+
+
+def test_others_claim_and_settle_while_buckets_are_packed(
+    history: RedisHistory, redis_url: str, client: Any, time_to_live: timedelta
+) -> None:
+    """Each call is atomic, so the calls of the two take turns."""
+    done, late, other = names(6000), names(CLAIM_BATCH, "late"), RedisHistory.from_url(redis_url)
+    complete(history, done, time_to_live)
+    fences = claim(history, late, time_to_live)
+    age(client, TRIGGER)
+    cursor, settled, mixed = None, 0, 0
+
+    while True:
+        _, cursor = drive(other.purge_some(TRIGGER, cursor))
+        mixed += set(forms(client)) == {b"hash", b"string"}
+        settle(history, late[settled : settled + 5], fences[settled : settled + 5])
+        settled += 5
+        assert set(outcomes(history, *done[settled::97], *late[:settled])) == {OK}
+        claims = drive(history.claim(TRIGGER, [done[settled], f"new{settled}"], "worker-2"))
+        assert [claimed.found is None for claimed in claims] == [False, True]
+        if cursor is None:
+            break
+
+    assert mixed > 3
+    assert settled <= CLAIM_BATCH
+    assert set(outcomes(history, *done, *late[:settled])) == {OK}
+    assert set(outcomes(history, *late[settled:])) == {STARTED}
+    assert drive(history.stats(TRIGGER)).completed == 6000 + settled
+    drive(other.close())
+
+
 @pytest.mark.parametrize("layout", [0, 2])
 def test_data_of_another_layout_are_refused(
     history: RedisHistory, client: Any, time_to_live: timedelta, layout: int
@@ -640,6 +709,7 @@ def test_data_of_another_layout_are_refused(
     complete(history, ["u1"], time_to_live)
     fences = claim(history, ["late"], time_to_live)
     meta = client.hget(HISTORY, "meta")
+    assert int.from_bytes(meta[:8], "big") > 2**53  # versions without a layout refuse such a fence
     other = bytes([layout]) + meta[1:]
     client.hset(HISTORY, "meta", other)
 
