@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +17,7 @@ from history.entry import EntryOutcome, Settlement
 from history.message import Message, Uuid
 from history.redis import RedisHistory
 from history.store import CLAIM_BATCH
+from tests.fixtures.aging import age, in_the_middle_of_its_slice
 from triggers import trigger
 from triggers.testing.postgres_server import PostgresServer
 from triggers.testing.redis_server import RedisServer
@@ -28,11 +30,13 @@ class Costs:
     ``call`` is the cost of a call for Redis, without the message; ``batched`` and ``single`` are a claim and
     a completion, in batches of 200 and one at a time. ``postgres_*`` are those of the server and its client
     together, which take turns. ``entry`` and ``postgres_entry`` are the bytes of a completed entry.
+    ``packed`` are those in Redis after its slice of time has ended.
     """
 
     batched: float
     single: float
     entry: float
+    packed: float
     postgres_batched: float
     postgres_single: float
     postgres_entry: float
@@ -46,13 +50,14 @@ class Costs:
 def measure(*, entries: int = 200_000, singles: int = 5_000) -> Costs:
     """Measure on private servers, in about a minute."""
     with _folder() as folder, RedisServer(folder, appendfsync="everysec") as server:
-        batched, single, entry = _on_redis(server, entries, singles)
+        batched, single, entry, packed = _on_redis(server, entries, singles)
     with _folder() as folder, PostgresServer(folder) as postgres:
         on_postgres = _on_postgres(postgres, entries // 10, singles // 10)
     return Costs(
         batched=batched,
         single=single,
         entry=entry,
+        packed=packed,
         postgres_batched=on_postgres[0],
         postgres_single=on_postgres[1],
         postgres_entry=on_postgres[2],
@@ -67,32 +72,36 @@ def _folder() -> Generator[Path]:
         yield folder
 
 
-def _on_redis(server: RedisServer, entries: int, singles: int) -> tuple[float, float, float]:
+def _on_redis(server: RedisServer, entries: int, singles: int) -> tuple[float, float, float, float]:
     history, numbers = RedisHistory.from_url(server.url), count()
     try:
         with cast("Any", redis.Redis).from_url(server.url) as client:
-            _remember(history, "warm", numbers, CLAIM_BATCH)
+            keep = in_the_middle_of_its_slice(client)
+            _remember(history, "warm", numbers, CLAIM_BATCH, keep)
             bytes_before = _used(client)
             batched = _processor(
-                client, lambda: _remember_all(history, "batched", numbers, entries, CLAIM_BATCH)
+                client, lambda: _remember_all(history, "batched", numbers, entries, CLAIM_BATCH, keep)
             )
             each = (_used(client) - bytes_before) / entries
-            single = _processor(client, lambda: _remember_all(history, "single", numbers, singles, 1))
-            return batched / entries, single / singles, each
+            age(client, "batched")
+            drive(history.purge("batched"))
+            packed = (_used(client) - bytes_before) / entries
+            single = _processor(client, lambda: _remember_all(history, "single", numbers, singles, 1, keep))
+            return batched / entries, single / singles, each, packed
     finally:
         drive(history.close())
 
 
 def _remember_all(
-    history: RedisHistory, name: str, numbers: Iterator[int], entries: int, at_once: int
+    history: RedisHistory, name: str, numbers: Iterator[int], entries: int, at_once: int, keep: timedelta
 ) -> None:
     for _ in range(entries // at_once):
-        _remember(history, name, numbers, at_once)
+        _remember(history, name, numbers, at_once, keep)
 
 
-def _remember(history: RedisHistory, name: str, numbers: Iterator[int], amount: int) -> None:
+def _remember(history: RedisHistory, name: str, numbers: Iterator[int], amount: int, keep: timedelta) -> None:
     uuids = [str(next(numbers)) for _ in range(amount)]
-    claims = drive(history.claim(name, uuids, "scale"))
+    claims = drive(history.claim(name, uuids, "scale", time_to_live=keep))
     ends = [
         Settlement(Uuid(uuid), claim.fence, EntryOutcome.OK)
         for uuid, claim in zip(uuids, claims, strict=True)

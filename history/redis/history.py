@@ -1,8 +1,8 @@
 """The document history in Redis: the production default.
 
 Each verb is one Lua script and one round trip per 200 uuids; ``lua/shared/head.lua`` describes the keys. One
-small hash has the runs in flight. Completed entries are in buckets of about 64, at about 23 bytes per entry.
-When their slice of time has ended, :meth:`RedisHistory.purge_some` packs the buckets, at about 18 bytes per
+small hash has the runs in flight. Completed entries are in buckets of about 64, at about 24 bytes per entry.
+When their slice of time has ended, :meth:`RedisHistory.purge_some` packs the buckets, at about 20 bytes per
 entry. The buckets expire by themselves.
 """
 

@@ -358,8 +358,8 @@ MUTANTS = (
     ),
     Mutant(
         _PACK,
-        "#content[i + 1] == 5 and content[i + 1] or UNKNOWN",
-        "content[i + 1]",
+        "#value == 5 and value or UNKNOWN",
+        "value",
         f"{_PACKED}::test_an_entry_that_cannot_be_read_stays_in_doubt",
     ),
     Mutant(
@@ -370,8 +370,8 @@ MUTANTS = (
     ),
     Mutant(
         _PACK,
-        "  if not whole then return end",
-        "  if false then return end",
+        "  if whole then write_packed",
+        "  if true then write_packed",
         f"{_PACKED}::test_a_bucket_that_is_lost_before_it_is_packed_stays_lost",
     ),
     Mutant(

@@ -36,14 +36,14 @@ local function count_of(key)
   return count
 end
 
--- Writes a packed bucket, which still expires as before.
+-- Writes a packed bucket, which still expires as before; `content` is short digest, value, ...
 local function write_packed(key, content)
-  local tags, entries = {}, {}
+  local tags, entries, sub, count = {}, {}, string.sub, 0
   for i = 1, #content, 2 do
-    tags[#tags + 1] = string.sub(content[i], SHORT)
-    entries[#entries + 1] = string.sub(content[i], 1, SHORT - 1) .. content[i + 1]
+    count = count + 1
+    tags[count], entries[count] = sub(content[i], SHORT), sub(content[i], 1, SHORT - 1) .. content[i + 1]
   end
-  local text = struct.pack('>I3', #tags) .. table.concat(tags) .. table.concat(entries)
+  local text = struct.pack('>I3', count) .. table.concat(tags) .. table.concat(entries)
   redis.call('SET', key, text, 'KEEPTTL')
 end
 

@@ -8,7 +8,7 @@ local meta = redis.call('HGET', KEYS[1], 'meta')
 --include shared/meta
 --include shared/slices
 
-local PIECE = 20          -- buckets that one call packs, which takes about 1 ms
+local PIECE = 10          -- buckets that one call packs, which takes about 1 ms
 local YOUNG = 64          -- a slice waits for this part of its length after its end, so that few runs end later
 local LARGEST = 1000      -- entries; packing more would take too long, and hardly ever are there so many
 local UNKNOWN = string.rep('\255', 5)  -- in place of a value that cannot be read, see show.lua
@@ -16,15 +16,16 @@ local UNKNOWN = string.rep('\255', 5)  -- in place of a value that cannot be rea
 -- Packs a bucket, unless it is packed already: the field "meta" may come from a snapshot.
 local function pack_bucket(key)
   if is_packed(key) or redis.call('HLEN', key) > LARGEST then return end
-  local content, whole = content_of(key)
-  if not whole then return end  -- it stays missing, for all who look into it
-  local kept = {}
-  for i = 1, #content, 2 do
-    if #content[i] == SHORT then  -- the others were written by others, and nothing looks for them
-      kept[#kept + 1], kept[#kept + 2] = content[i], #content[i + 1] == 5 and content[i + 1] or UNKNOWN
+  local fields, kept, last, whole = redis.call('HGETALL', key), {}, 0, false
+  for i = 1, #fields, 2 do
+    local short, value = fields[i], fields[i + 1]
+    if short == '' then whole = true end
+    if #short == SHORT then  -- the others were written by others, and nothing looks for them
+      kept[last + 1], kept[last + 2] = short, #value == 5 and value or UNKNOWN
+      last = last + 2
     end
   end
-  write_packed(key, kept)
+  if whole then write_packed(key, kept) end  -- a missing bucket stays missing, for all who look into it
 end
 
 if fresh then return 0 end

@@ -17,7 +17,7 @@
 -- "-", and a record.
 --
 -- Completed entries are compact: a slice of time is a linear hash table of small hashes, which Redis keeps as listpacks
--- of about 23 bytes an entry. After a slice has ended, pack.lua makes its buckets strings, of about 20 bytes an entry.
+-- of about 24 bytes an entry. After a slice has ended, pack.lua makes its buckets strings, of about 20 bytes an entry.
 -- The slice counts its `packed` buckets, the first ones. A bucket of another form than this count says is read as well
 -- (see value.lua). While a slice grows from 2^n = power to 2^(n+1) buckets, the buckets below the split point are halved
 -- already. A slice is half the time to live long, so at most three are read, and each bucket expires by itself when the

@@ -180,7 +180,7 @@ def test_packing_is_done_in_pieces_and_every_entry_is_found_in_between(
 
     assert len(buckets(client)) > 100
     assert in_strings[-1] == len(buckets(client))
-    assert max(later - earlier for earlier, later in pairwise(in_strings)) <= 20
+    assert max(later - earlier for earlier, later in pairwise(in_strings)) <= 10
     assert set(outcomes(history, *uuids)) == {OK}
 
 
