@@ -1,19 +1,27 @@
 """Many completed entries, for the measurements that ask what they cost."""
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 
 from benchmarks.bench import Bench
 from history.bridge import drive
-from history.entry import EntryOutcome, Settlement
+from history.entry import DEFAULT_TIME_TO_LIVE, EntryOutcome, Settlement
 from history.message import Uuid
 from history.store import CLAIM_BATCH, HistoryStore
 
 
-def fill(bench: Bench, history: HistoryStore, trigger: str, entries: int) -> None:
+def fill(
+    bench: Bench,
+    history: HistoryStore,
+    trigger: str,
+    entries: int,
+    *,
+    time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+) -> None:
     """Claim and complete ``entries`` uuids, as a trigger would."""
     what = f"{trigger}: {entries:,} entries"
     for _ in bench.progress.track(range(entries // CLAIM_BATCH), description=what):
-        remember(history, trigger, numbered(bench.numbers, CLAIM_BATCH))
+        remember(history, trigger, numbered(bench.numbers, CLAIM_BATCH), time_to_live=time_to_live)
 
 
 def numbered(numbers: Iterator[int], count: int) -> Sequence[str]:
@@ -21,9 +29,15 @@ def numbered(numbers: Iterator[int], count: int) -> Sequence[str]:
     return [str(next(numbers)) for _ in range(count)]
 
 
-def remember(history: HistoryStore, trigger: str, uuids: Sequence[str]) -> None:
+def remember(
+    history: HistoryStore,
+    trigger: str,
+    uuids: Sequence[str],
+    *,
+    time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+) -> None:
     """Claim and complete some uuids."""
-    claims = drive(history.claim(trigger, uuids, "benchmark"))
+    claims = drive(history.claim(trigger, uuids, "benchmark", time_to_live=time_to_live))
     ends = [
         Settlement(Uuid(uuid), claim.fence, EntryOutcome.OK)
         for uuid, claim in zip(uuids, claims, strict=True)

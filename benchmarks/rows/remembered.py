@@ -1,4 +1,4 @@
-"""What many remembered entries cost: bytes of Redis for each of them, and claims beside more of them."""
+"""What many remembered entries cost: bytes of Redis for each, packed or not, and claims beside more of them."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,11 +8,13 @@ from benchmarks.filling import fill, numbered
 from benchmarks.measuring import Pass
 from benchmarks.result import SPEED, Budget, Result, speeds
 from history.bridge import drive
+from history.entry import SHORT_DIGEST_SIZE
 from history.redis import RedisHistory
 from history.store import CLAIM_BATCH
+from tests.fixtures.aging import age, in_the_middle_of_its_slice
 
-#: A digest of 16 bytes, which no history can do without.
-DIGEST = 16
+#: Bytes that an entry may have before and after its bucket is packed.
+IN_HASH, PACKED = 26, 20
 
 #: How much more the large history remembers.
 TIMES = 10
@@ -45,21 +47,29 @@ def measure_growth(bench: Bench) -> Iterable[Result]:
 
 
 def measure_memory(bench: Bench) -> Iterable[Result]:
-    """Fill an empty Redis and see how much it has grown."""
+    """Fill an empty Redis and see its growth. Then let the slice of time end, sweep, and see again."""
     bare, entries = bench.bare(), bench.effort.entries
     bare.flushall()
     history = RedisHistory.from_url(bench.server.url)
     empty = redis_memory(bare)
-    fill(bench, history, "memory", entries)
-    each = (redis_memory(bare) - empty) / entries
+    fill(bench, history, "memory", entries, time_to_live=in_the_middle_of_its_slice(bare))
+    in_hash = (redis_memory(bare) - empty) / entries
+    age(bare, "memory")
+    drive(history.purge("memory"))
+    packed = (redis_memory(bare) - empty) / entries
     drive(history.close())
     bare.flushall()
-    yield Result(
-        what=f"memory per completed entry, at {entries:,}",
+    yield _bytes(f"memory per completed entry, at {entries:,}", in_hash, IN_HASH)
+    yield _bytes(f"the same after its slice has ended, at {entries:,}", packed, PACKED)
+
+
+def _bytes(what: str, each: float, most: int) -> Result:
+    return Result(
+        what=what,
         beside="the digest alone",
         unit="bytes",
         measured=each,
-        floor=DIGEST,
-        ratio=each / DIGEST,
-        budget=Budget(32 / DIGEST, "x the bytes (32)"),
+        floor=SHORT_DIGEST_SIZE,
+        ratio=each / SHORT_DIGEST_SIZE,
+        budget=Budget(most / SHORT_DIGEST_SIZE, f"x the bytes ({most})"),
     )

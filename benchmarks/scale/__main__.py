@@ -37,7 +37,12 @@ def _of_costs(costs: Costs) -> Table:
     table.add_column("batches of 200", justify="right")
     table.add_column("one at a time", justify="right")
     table.add_column("bytes kept", justify="right")
-    table.add_row("Redis, the server alone", _us(costs.batched), _us(costs.single), f"{costs.entry:.0f}")
+    table.add_row(
+        "Redis, the server alone",
+        _us(costs.batched),
+        _us(costs.single),
+        f"{costs.entry:.1f}, then {costs.packed:.1f}",
+    )
     table.add_row(
         "PostgreSQL and its client",
         _us(costs.postgres_batched),

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import count
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from history.bridge import drive
 from history.message import Message
 from history.redis import RedisHistory
 from history.store import CLAIM_BATCH
+from tests.fixtures.aging import age, in_the_middle_of_its_slice
 from triggers import trigger
 from triggers.testing.postgres_server import PostgresServer
 from triggers.testing.redis_server import RedisServer
@@ -27,11 +29,13 @@ class Costs:
     ``call`` is the cost of a call for Redis, without the message; ``batched`` and ``single`` are a claim and
     a completion, in batches of 200 and one at a time. ``postgres_*`` are those of the server and its client
     together, which take turns. ``entry`` and ``postgres_entry`` are the bytes of a completed entry.
+    ``packed`` are those in Redis after its slice of time has ended.
     """
 
     batched: float
     single: float
     entry: float
+    packed: float
     postgres_batched: float
     postgres_single: float
     postgres_entry: float
@@ -45,40 +49,45 @@ class Costs:
 def measure(*, entries: int = 200_000, singles: int = 5_000) -> Costs:
     """Measure on private servers, in about a minute."""
     with private_redis() as server:
-        batched, single, entry = _on_redis(server, entries, singles)
+        batched, single, entry, packed = _on_redis(server, entries, singles)
     with private_postgres() as postgres:
         on_postgres = _on_postgres(postgres, entries // 10, singles // 10)
     return Costs(
         batched=batched,
         single=single,
         entry=entry,
+        packed=packed,
         postgres_batched=on_postgres[0],
         postgres_single=on_postgres[1],
         postgres_entry=on_postgres[2],
     )
 
 
-def _on_redis(server: RedisServer, entries: int, singles: int) -> tuple[float, float, float]:
+def _on_redis(server: RedisServer, entries: int, singles: int) -> tuple[float, float, float, float]:
     history, numbers = RedisHistory.from_url(server.url), count()
     try:
         with cast("Any", redis.Redis).from_url(server.url) as client:
-            remember(history, "warm", numbered(numbers, CLAIM_BATCH))
+            keep = in_the_middle_of_its_slice(client)
+            remember(history, "warm", numbered(numbers, CLAIM_BATCH), time_to_live=keep)
             bytes_before = redis_memory(client)
             batched = _processor(
-                client, lambda: _remember_all(history, "batched", numbers, entries, CLAIM_BATCH)
+                client, lambda: _remember_all(history, "batched", numbers, entries, CLAIM_BATCH, keep)
             )
             each = (redis_memory(client) - bytes_before) / entries
-            single = _processor(client, lambda: _remember_all(history, "single", numbers, singles, 1))
-            return batched / entries, single / singles, each
+            age(client, "batched")
+            drive(history.purge("batched"))
+            packed = (redis_memory(client) - bytes_before) / entries
+            single = _processor(client, lambda: _remember_all(history, "single", numbers, singles, 1, keep))
+            return batched / entries, single / singles, each, packed
     finally:
         drive(history.close())
 
 
 def _remember_all(
-    history: RedisHistory, name: str, numbers: Iterator[int], entries: int, at_once: int
+    history: RedisHistory, name: str, numbers: Iterator[int], entries: int, at_once: int, keep: timedelta
 ) -> None:
     for _ in range(entries // at_once):
-        remember(history, name, numbered(numbers, at_once))
+        remember(history, name, numbered(numbers, at_once), time_to_live=keep)
 
 
 def _processor(client: Any, work: Callable[[], object]) -> float:

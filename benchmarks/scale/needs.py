@@ -45,7 +45,8 @@ class Needs:
 
 def needs_of(messages: float, costs: Costs) -> Needs:
     """Return what so many new messages a second need."""
-    memory = messages * KEPT * LINGERING * costs.entry
+    # Three slices: the open one is in hashes, and the two older ones are packed.
+    memory = messages * KEPT * LINGERING * (costs.entry + 2 * costs.packed) / 3
     return Needs(
         messages=messages,
         shards_batched=_servers(messages * costs.batched),

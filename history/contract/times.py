@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from history.contract.common import LONG, PATIENCE, SHORT, TRIGGER, absent, claim_one, eventually, found
-from history.entry import LONGEST, SHORTEST, EntryOutcome, digest, outliving
+from history.entry import LONGEST, SHORTEST, EntryOutcome, outliving, short_digest
 from history.errors import ConfigurationError
 from history.store import BatchOwner, HistoryStore
 
@@ -186,7 +186,7 @@ class TimeContract:
             await store.purge(TRIGGER)
             now = (await found(store, "clock")).read_at
             for (uuid, end), entry, claim in zip(list(ends.items()), entries, probe, strict=True):
-                kept = entry is not None and claim.found is not None and digest(uuid) in scanned
+                kept = entry is not None and claim.found is not None and short_digest(uuid) in scanned
                 assert kept or end <= now, f"{uuid} is forgotten {end - now} early"
                 if not kept:
                     del ends[uuid]

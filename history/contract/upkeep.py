@@ -3,7 +3,7 @@
 import pytest
 
 from history.contract.common import SHORT, TRIGGER, absent, claim_one, eventually, found, state_of
-from history.entry import EntryOutcome, Settlement, State, digest
+from history.entry import EntryOutcome, Settlement, State, short_digest
 from history.message import Uuid
 from history.store import BatchOwner, HistoryStore, ScanPart
 
@@ -30,9 +30,9 @@ class UpkeepContract:
             page = await store.scan(TRIGGER, cursor=page.cursor, limit=40)
             scanned += page.entries
 
-        assert sorted(entry.digest for entry in scanned) == sorted(map(digest, uuids))
+        assert sorted(entry.digest for entry in scanned) == sorted(map(short_digest, uuids))
         completed = {entry.digest for entry in scanned if entry.entry.outcome is EntryOutcome.OK}
-        assert completed == set(map(digest, uuids[:200]))
+        assert completed == set(map(short_digest, uuids[:200]))
 
     async def spoil_entry(self, store: HistoryStore, uuid: str) -> bool:  # noqa: ARG002
         """Overwrite the entry of a STARTED uuid with something else; False if that is impossible.
@@ -90,7 +90,7 @@ class UpkeepContract:
         for of in (1, 2, 64):
             parts = [await _scanned(store, ScanPart(number, of)) for number in range(of)]
 
-            assert sorted(key for part in parts for key in part) == sorted(map(digest, uuids))
+            assert sorted(key for part in parts for key in part) == sorted(map(short_digest, uuids))
             assert max(map(len, parts)) < 900 * 3 / of + 30
 
     async def test_an_unknown_trigger_is_empty(self, store: HistoryStore) -> None:

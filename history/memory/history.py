@@ -11,6 +11,7 @@ from history.beside.progress import changes_of
 from history.beside.results import OF_ENTRIES
 from history.entry import (
     DEFAULT_TIME_TO_LIVE,
+    SHORT_DIGEST_SIZE,
     Claim,
     Entry,
     EntryOutcome,
@@ -336,7 +337,9 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
             first = int(cursor or 0)
             keys = [key for key in sorted(space.entries)[first : first + limit] if part.has(key)]
             entries = [
-                ScannedEntry(key, entry) for key in keys if (entry := space.read(key, now)) is not None
+                ScannedEntry(key[:SHORT_DIGEST_SIZE], entry)
+                for key in keys
+                if (entry := space.read(key, now)) is not None
             ]
             more = first + limit < len(space.entries)
             return Page(entries, str(first + limit) if more else None)

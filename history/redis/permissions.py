@@ -21,7 +21,7 @@ from history.store.records import NO_TRIGGER
 _SCRIPTS: Mapping[Capability, tuple[str, ...]] = {
     Capability.PARKING: ("records/apply", "records/settle"),
     Capability.CONTROL: ("records/apply", "records/view"),
-    Capability.UPKEEP: ("entries/purge",),
+    Capability.UPKEEP: ("entries/pack", "entries/purge"),
     Capability.JOINING: ("records/apply", "records/settle"),
     Capability.RESULTS: ("records/apply",),
     Capability.FINGERPRINTS: ("records/apply",),

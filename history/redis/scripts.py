@@ -18,7 +18,14 @@ from history.redis.connection.client import RedisClient, keys_of
 from history.redis.connection.durability import packed
 from history.redis.connection.errors import REDIS_ERRORS
 from history.redis.connection.wires import AnotherServerError, Wires
-from history.redis.spoilt import FAILED, HistorySpoiltError, problem_of
+from history.redis.spoilt import (
+    FAILED,
+    HistoryBrokenError,
+    HistoryLayoutError,
+    HistorySpoiltError,
+    layout_of,
+    problem_of,
+)
 from history.support.forks import without_forks
 
 #: Scripts that grant fences. Before the first of them runs on a server, ``step.lua`` does.
@@ -45,6 +52,9 @@ WAITED_FOR = GRANTING | {
 
 #: How a script says that a key is gone; see ``lua/shared/head.lua``.
 _LOST = re.compile(r"\bLOST (\S+)")
+
+#: How a script says that a packed bucket has other content.
+_BROKEN = re.compile(r"\bBROKEN (\S+)")
 
 
 class HistoryLostError(HistoryUnavailableError):
@@ -135,6 +145,8 @@ class Scripts:
             await self._refuse_spoilt(doing, again)
             if found := _LOST.search(str(again)):
                 raise HistoryLostError(doing, found[1]) from again
+            if found := _BROKEN.search(str(again)):
+                raise HistoryBrokenError(doing, found[1]) from again
             raise
 
     async def _refuse_spoilt(self, doing: str, error: Exception) -> None:
@@ -143,6 +155,8 @@ class Scripts:
             return
         client: Any = self._client.client
         meta: object = await self._client.call(doing, lambda: settled(client.hget(self._key, "meta")))
+        if isinstance(meta, bytes) and (layout := layout_of(meta)) is not None:
+            raise HistoryLayoutError(doing, self._key, layout) from error
         if isinstance(meta, bytes) and (problem := problem_of(meta)):
             raise HistorySpoiltError(doing, self._key, problem) from error
 

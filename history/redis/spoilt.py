@@ -17,10 +17,17 @@ FAILED = re.compile(r"\b(?:SPOILT|LOST)\b|\buser_script\b|data string too short|
 _MOST = 2**53
 
 _UNITS = 16384
+#: The layout that this version reads: ``LAYOUT`` of head.lua. Data of the first versions have none, a zero.
+LAYOUT = 1
+
+#: Layout and last fence in one number, and the first fence.
 _HEADER = struct.Struct(">QQ")
 
-#: Bytes of a slice after its name: four times 6, twice 4, as in ``SLICE`` of head.lua.
-_NUMBERS = (6, 6, 6, 4, 4, 6, 6)
+#: The layout is the first byte.
+_BITS_OF_FENCE = 56
+
+#: Bytes of the numbers of a slice, which come after its name: as in ``SLICE`` of head.lua.
+_NUMBERS = (6, 6, 6, 4, 4, 4, 6, 6)
 
 #: How many bytes of the content are shown.
 _SHOWN = 24
@@ -38,6 +45,38 @@ class HistorySpoiltError(HistoryUnavailableError):
         self.args = (f"{self}: the field meta of the key {key} is spoilt: {problem}; {remedy} ({page})",)
 
 
+class HistoryLayoutError(HistoryUnavailableError):
+    """Another version of doubtless wrote the history, in a layout that this version cannot read."""
+
+    def __init__(self, doing: str, key: str, layout: int) -> None:
+        super().__init__(doing)
+        self.key = key
+        self.layout = layout
+        remedy = "run the version that wrote it, or accept the loss"
+        page = "docs/how-to/run-on-redis.md, Another layout"
+        problem = f"the key {key} has the layout {layout}, and this version reads only {LAYOUT}"
+        self.args = (f"{self}: {problem}; {remedy} ({page})",)
+
+
+class HistoryBrokenError(HistoryUnavailableError):
+    """A bucket of completed entries is not as the history wrote it: none of its entries counts as absent."""
+
+    def __init__(self, doing: str, key: str) -> None:
+        super().__init__(doing)
+        self.key = key
+        remedy = "restore it, or accept the loss (docs/how-to/run-on-redis.md, Lost keys)"
+        self.args = (f"{self}: the key {key} is not as the history wrote it; {remedy}",)
+
+
+def layout_of(meta: bytes) -> int | None:
+    """Return the layout in a field ``meta``, if it is another layout and the field is valid otherwise."""
+    if len(meta) < _HEADER.size:
+        return None
+    last, epoch = _HEADER.unpack_from(meta)
+    layout, fence = last >> _BITS_OF_FENCE, last % (1 << _BITS_OF_FENCE)
+    return layout if layout != LAYOUT and 0 < epoch <= fence < _MOST else None
+
+
 def problem_of(meta: bytes) -> str | None:
     """Return the problem of a field ``meta``, and its content; None if there is none."""
     problem = _problem_of(meta)
@@ -50,7 +89,8 @@ def problem_of(meta: bytes) -> str | None:
 def _problem_of(meta: bytes) -> str | None:
     if len(meta) < _HEADER.size:
         return "it is too short for the last fence and the first"
-    fence, epoch = _HEADER.unpack_from(meta)
+    last, epoch = _HEADER.unpack_from(meta)
+    fence = last - (LAYOUT << _BITS_OF_FENCE)
     if not 0 < epoch <= fence < _MOST:
         return "it does not begin with the last fence and the first"
     at, number = _HEADER.size, 0
@@ -68,7 +108,7 @@ def _is_slice(name: bytes, rest: bytes) -> bool:
     for size in _NUMBERS:
         numbers.append(int.from_bytes(rest[:size], "big"))
         rest = rest[size:]
-    begins, length, step, buckets, power, _, _ = numbers
-    if not length or name != b"%d:%d" % (length, begins // length) or begins % length:
+    begins, length, step, buckets, power, packed, _, _ = numbers
+    if packed > buckets or not length or name != b"%d:%d" % (length, begins // length) or begins % length:
         return False
     return step == -(-length // (_UNITS - 1)) and power & (power - 1) == 0 < power <= buckets < 2 * power

@@ -17,6 +17,7 @@ from history.beside.progress import changes_of
 from history.beside.results import OF_ENTRIES
 from history.entry import (
     DEFAULT_TIME_TO_LIVE,
+    SHORT_DIGEST_SIZE,
     Claim,
     Entry,
     EntryOutcome,
@@ -415,7 +416,8 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         until = await piece_end(self._database, trigger, after, end, limit)
         read = partial(fetch, statement=SCAN, trigger=trigger, after=after, end=until or end)
         entries = [
-            ScannedEntry(row.digest, entry_of(row)) for row in await self._database.run("scanning", read)
+            ScannedEntry(row.digest[:SHORT_DIGEST_SIZE], entry_of(row))
+            for row in await self._database.run("scanning", read)
         ]
         return Page(entries, until.hex() if until else None)
 

@@ -39,7 +39,7 @@ class HistoryStats:
 
 @dataclass(frozen=True, slots=True)
 class ScannedEntry:
-    """One remembered entry; the uuid itself is not stored, only its 16-byte digest."""
+    """One remembered entry; the uuid itself is not stored, only its :func:`~history.entry.short_digest`."""
 
     digest: bytes
     entry: Entry

@@ -42,12 +42,21 @@ _ENDS = "tests/unit/triggers/pipeline/test_completion.py"
 _PACE = "triggers/pipeline/sharing/pace.py"
 _RIDERS = "history/sql/database/riders.py"
 _SQLJMS = "triggers/providers/sqljms/statements.py"
+_PACK = "history/redis/lua/entries/pack.lua"
+_PURGE = "history/redis/lua/entries/purge.lua"
+_CLAIM_BATCH = "history/redis/lua/entries/claim_batch.lua"
+_HEAD = "history/redis/lua/shared/head.lua"
+_META = "history/redis/lua/shared/meta.lua"
+_VALUE = "history/redis/lua/buckets/value.lua"
+_FORMS = "history/redis/lua/buckets/forms.lua"
+_INSERT = "history/redis/lua/shared/insert.lua"
 _TURNING = "history/redis/lua/turning/turn.lua"
 _REDIS_TURNS = "tests/integration/history/redis/test_redis_turns.py"
 _OFFSETS = "history/sql/offsets/history.py"
 _TWO_OFFSETS = "tests/integration/history/sql/test_offset_history.py"
 _SENDS = "tests/unit/triggers/producer/test_sends.py"
 _SENDS_INSIDE = "tests/integration/pipeline/test_sends_inside.py"
+_PACKED = "tests/integration/history/redis/test_redis_packed.py"
 _STORES = "tests/contract/test_history_stores.py::TestHistoryStores"
 _BESIDE, _JOINING = "tests/contract/test_history_stores.py::TestKeptBeside", "history/beside/joining.py"
 _EXPIRED = f"{_STORES}::test_what_has_expired_is_claimed_from_then_on_and_never_earlier[redis]"
@@ -219,6 +228,157 @@ MUTANTS = (
         "% (power * 2) == added",
         "% (power * 2) ~= added",
         f"{_STORES}::test_a_scan_meets_everything_once[redis]",
+    ),
+    Mutant(
+        _HEAD,
+        "local SHORT = 10 ",
+        "local SHORT = 9 ",
+        f"{_PACKED}::test_digests_that_differ_in_their_tenth_byte_are_two",
+    ),
+    Mutant(_META, "layout ~= LAYOUT or ", "", f"{_PACKED}::test_data_of_another_layout_are_refused"),
+    Mutant(
+        _SETTLE,
+        "string.byte(meta) ~= LAYOUT",
+        "false",
+        f"{_PACKED}::test_data_of_another_layout_are_refused",
+    ),
+    Mutant(
+        _SETTLE,
+        " and packed == 0 then break end",
+        " then break end",
+        f"{_PACKED}::test_late_settlements_go_into_packed_buckets",
+    ),
+    Mutant(
+        _VALUE,
+        "if sub(entry, 1, SHORT - 1) == sub(short, 1, SHORT - 1) then",
+        "if true then",
+        f"{_PACKED}::test_entries_with_the_same_tag_are_told_apart",
+    ),
+    Mutant(
+        _VALUE,
+        "    at = locate(head, tag, at + 1, true)\n",
+        "    at = nil\n",
+        f"{_PACKED}::test_entries_with_the_same_tag_are_told_apart",
+    ),
+    Mutant(
+        _VALUE,
+        " and at <= count + TAGS do",
+        " do",
+        f"{_PACKED}::test_a_tag_counts_only_among_the_tags",
+    ),
+    Mutant(
+        _VALUE,
+        "text('%d', count + TAGS - 1)",
+        "HEAD",
+        f"{_PACKED}::test_a_bucket_with_more_tags_than_are_read_at_first_is_searched_completely",
+    ),
+    Mutant(
+        _VALUE,
+        "  if count + TAGS > #head then error('BROKEN ' .. searched, 0) end\n",
+        "",
+        f"{_PACKED}::test_a_packed_bucket_without_all_tags_is_an_error",
+    ),
+    Mutant(
+        _VALUE,
+        "    if #entry < REST then error('BROKEN ' .. searched, 0) end\n",
+        "",
+        f"{_PACKED}::test_an_entry_of_a_packed_bucket_that_was_cut_off_is_never_absent",
+    ),
+    Mutant(
+        _VALUE,
+        "call('EXISTS', searched) == 0 then head = nil",
+        "true then head = nil",
+        f"{_PACKED}::test_a_packed_bucket_without_all_tags_is_an_error",
+    ),
+    Mutant(
+        _VALUE,
+        "if head == '' and call('EXISTS', searched) == 0 then head = nil end",
+        "if head == '' then head = '\\0\\0\\0' end",
+        f"{_PACKED}::test_a_lost_packed_bucket_is_an_error_and_not_begun_again",
+    ),
+    Mutant(
+        _VALUE,
+        " or not head and call('HEXISTS', searched, '') == 0",
+        "",
+        f"{_PACKED}::test_a_hash_that_others_began_in_place_of_a_packed_bucket_is_an_error",
+    ),
+    Mutant(
+        _VALUE,
+        "if type(head or value) == 'table' then\n  if not",
+        "if head and type(head) == 'table' then\n  if not",
+        f"{_PACKED}::test_entries_are_found_with_a_field_meta_from_before_the_packing",
+    ),
+    Mutant(
+        _FORMS,
+        "if #text ~= TAGS + count * (1 + REST) then",
+        "if false then",
+        f"{_PACKED}::test_an_entry_of_a_packed_bucket_that_was_cut_off_is_never_absent",
+    ),
+    Mutant(
+        _FORMS,
+        "if not count or redis.call('STRLEN', key) ~= TAGS + count * (1 + REST) then",
+        "if not count then",
+        f"{_PACKED}::test_a_packed_bucket_with_more_than_its_entries_is_not_written",
+    ),
+    Mutant(
+        _FORMS,
+        "redis.call('SET', key, text, 'KEEPTTL')",
+        "redis.call('SET', key, text)",
+        f"{_PACKED}::test_a_packed_bucket_expires_with_its_slice",
+    ),
+    Mutant(
+        _FORMS,
+        "if not gone[content[i]] then",
+        "if true then",
+        f"{_PACKED}::test_entries_of_packed_buckets_can_be_changed",
+    ),
+    Mutant(
+        _FORMS,
+        "    if content[i] == short then place = i end\n",
+        "",
+        f"{_PACKED}::test_entries_of_packed_buckets_can_be_changed",
+    ),
+    Mutant(
+        _INSERT,
+        "if bucket < packed and is_packed(target) then",
+        "if bucket < packed then",
+        f"{_PACKED}::test_a_lost_packed_bucket_is_an_error_and_not_begun_again",
+    ),
+    Mutant(
+        _CLAIM_BATCH,
+        "if numbers[i] >= packed and ",
+        "if ",
+        f"{_PACKED}::test_a_batch_goes_on_claiming_in_its_packed_slice",
+    ),
+    Mutant(
+        _PACK,
+        "begins + length + length / YOUNG <= now",
+        "true",
+        f"{_PACKED}::test_a_slice_is_packed_only_after_its_end",
+    ),
+    Mutant(
+        _PACK,
+        "#value == 5 and value or UNKNOWN",
+        "value",
+        f"{_PACKED}::test_an_entry_that_cannot_be_read_stays_in_doubt",
+    ),
+    Mutant(
+        _PACK,
+        " or redis.call('HLEN', key) > LARGEST",
+        "",
+        f"{_PACKED}::test_a_bucket_that_is_too_large_to_be_packed_stays_a_hash_and_answers",
+    ),
+    Mutant(
+        _PACK,
+        "  if whole then write_packed",
+        "  if true then write_packed",
+        f"{_PACKED}::test_a_bucket_that_is_lost_before_it_is_packed_stays_lost",
+    ),
+    Mutant(
+        _PURGE,
+        "#gone * 8 >= #content or not is_packed(key)",
+        "true",
+        f"{_PACKED}::test_few_expired_entries_of_a_packed_bucket_wait_for_more",
     ),
     Mutant(_FLIGHT, "struct.unpack('>I8', record, 25) > now", "true", _EXPIRED),
     Mutant(_SHOW, "latest + 2 * length > now", "true", _EXPIRED),

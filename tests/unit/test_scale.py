@@ -7,7 +7,13 @@ from benchmarks.scale.needs import KEPT, SHARD, needs_of
 from benchmarks.scale.simulation import Load, simulate
 
 COSTS = Costs(
-    batched=6e-6, single=40e-6, entry=30, postgres_batched=3e-4, postgres_single=5e-3, postgres_entry=370
+    batched=6e-6,
+    single=40e-6,
+    entry=24,
+    packed=18,
+    postgres_batched=3e-4,
+    postgres_single=5e-3,
+    postgres_entry=370,
 )
 
 
@@ -47,6 +53,6 @@ def test_a_seed_repeats_a_run() -> None:
 def test_a_load_needs_what_its_work_or_its_memory_needs_whichever_is_more() -> None:
     needs = needs_of(100_000, COSTS)
 
-    assert (needs.shards_batched, needs.memory) == (1, 100_000 * KEPT * 1.5 * 30)
+    assert (needs.shards_batched, needs.memory) == (1, 100_000 * KEPT * 1.5 * 20)
     assert needs.shards == needs.shards_memory == -(-needs.memory // SHARD)
     assert needs.shards_single == 7

@@ -8,7 +8,7 @@
     history = spark.read.format("document_history").option("url", "redis://127.0.0.1:6379/0").load()
     history.groupBy("trigger", "state", "outcome").count().show()
 
-The uuid itself is not remembered, only its digest: ``history.entry.digest(uuid)`` finds the row of a uuid.
+The uuid itself is not remembered, only its digest: ``history.entry.short_digest(uuid)`` finds its row.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

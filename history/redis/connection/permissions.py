@@ -53,6 +53,7 @@ _WORDS: Mapping[str, str] = {
     "SADD": "K m",
     "SET": "K v",
     "SSCAN": "K 0",
+    "STRLEN": "K",
     "TIME": "",
     "TYPE": "K",
     "WAIT": "0 1",

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from history import Uuid, open_history
 from history.bridge import drive
-from history.entry import EntryOutcome, Settlement, digest
+from history.entry import EntryOutcome, Settlement, short_digest
 from history.store import BatchOwner, HistoryStore
 from tests.fixtures.servers.spark import SPARK
 from triggers.spark.document_history import DocumentHistorySource
@@ -46,11 +46,11 @@ def test_every_entry_of_a_trigger_is_there_once(
 
     rows: dict[bytes, Row] = {bytes(row.digest): row for row in table.collect()}
 
-    assert sorted(rows) == sorted(map(digest, [*COMPLETED, "failed", "in-flight", "batched"]))
+    assert sorted(rows) == sorted(map(short_digest, [*COMPLETED, "failed", "in-flight", "batched"]))
     assert len(rows) == table.count()
     assert table.rdd.getNumPartitions() == 4
     done, failed, flying, batched = (
-        rows[digest(uuid)] for uuid in ("done-3", "failed", "in-flight", "batched")
+        rows[short_digest(uuid)] for uuid in ("done-3", "failed", "in-flight", "batched")
     )
     assert [row.trigger for row in (done, batched)] == ["book", "book"]
     assert [row.state for row in (done, failed, flying, batched)] == ["completed"] * 2 + ["started"] * 2

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import typer
 
 from history.bridge import drive, drive_each
-from history.entry import Entry, digest
+from history.entry import Entry, short_digest
 from history.errors import ConfigurationError
 from history.store import HistoryStore, ScannedEntry
 from history.store.inspection import Migrating
@@ -231,7 +231,7 @@ def _of_uuid(store: HistoryStore, trigger: str | None, uuid: str) -> Iterator[tu
     for name in trigger_names(store, trigger):
         entry = drive(store.lookup(name, [uuid]))[0]
         if entry is not None:
-            yield name, digest(uuid), entry
+            yield name, short_digest(uuid), entry
 
 
 def _walk(store: HistoryStore, trigger: str | None) -> Iterator[tuple[str, bytes, Entry]]:

@@ -46,5 +46,5 @@ if adopted > 0 then
 end
 save()
 if #gone > 0 then redis.call('HDEL', KEYS[1], unpack(gone)) end
-for i = 1, #left, 2 do redis.call('HDEL', left[i], left[i + 1]) end
+for i = 1, #left, 2 do delete_from(left[i], {string.sub(left[i + 1], 1, SHORT)}) end
 return reply

@@ -17,8 +17,9 @@ local meta = redis.call('HGET', KEYS[1], 'meta')
 --include entries/open_batch
 local digests, asked_for, claimed = ARGV[2], #ARGV[2] / 16, 0
 local shows, answers, entries, places = {}, {}, {}, {}
-local keys, held  -- the buckets that it claims in, and what a new entry there looks like
+local keys, numbers, held  -- the buckets that it claims in, and what a new entry there looks like
 local sub, take, call = string.sub, struct.unpack, redis.call  -- a local is found faster
+local try, locate = redis.pcall, string.find
 local text = string.format  -- and this turns a whole number into text in half the time of `..`
 
 -- Shows the content of a slice; nil when it has expired. Only an entry of a batch shows the same everywhere.
@@ -32,17 +33,23 @@ local function show(value, begins, length, step)
   return shown or nil
 end
 
--- Returns the bucket of each digest in a slice, and checks that they exist: a write to a missing one would begin it
--- again.
+-- Returns the key and the number of the bucket of each digest in a slice, and checks that they exist: a write to a
+-- missing one would begin it again.
 local function buckets_of(name, buckets, power)
-  local misses, missed, prefix = asked_for, {}, KEYS[1] .. ':' .. name .. ':'
+  local misses, missed, numbers, prefix = asked_for, {}, {}, KEYS[1] .. ':' .. name .. ':'
   for i = 1, misses do
     local hash = take('>I4', digests, 16 * i - 15)
     --include shared/bucket
-    missed[i] = prefix .. text('%d', bucket)
+    missed[i], numbers[i] = prefix .. text('%d', bucket), bucket
   end
   --include shared/there
-  return missed
+  return missed, numbers
+end
+
+-- Returns the content of a bucket for a digest; false or nil if it is not there.
+local function read(searched, bucket, packed, short)
+  --include buckets/value
+  return value
 end
 
 -- Opens the slice that the batch claims in.
@@ -50,7 +57,7 @@ local function prepare()
   -- Under the number of a completed batch a new claim would be COMPLETED before its service ran.
   if batch.state ~= 'S' then batch = open_batch() end
   open_slice(batch.started, batch.expires - batch.started)
-  keys = buckets_of(name, buckets, power)
+  keys, numbers = buckets_of(name, buckets, power)
   held = struct.pack('>I2I3', BATCH + math.floor(batch.fence / FENCES) % UNITS, batch.fence % FENCES)
 end
 
@@ -59,9 +66,9 @@ local function list_others()
   local others, place, other = {}, SLICES, nil
   while place < #meta do
     other = {struct.unpack(SLICE, meta, place)}
-    place = other[9]
+    place = other[10]
     if other[1] ~= name and other[2] + 3 * other[3] > now then
-      other.keys = buckets_of(other[1], other[5], other[6])
+      other.keys, other.numbers = buckets_of(other[1], other[5], other[6])
       others[#others + 1] = other
     end
   end
@@ -79,9 +86,9 @@ end
 if batch.state == 'S' then prepare() end
 local others, in_flight = list_others(), read_in_flight()
 
-local function look_in_others(digest, i)
+local function look_in_others(short, i)
   for _, other in ipairs(others) do
-    local found = call('HGET', other.keys[i], digest)
+    local found = read(other.keys[i], other.numbers[i], other[7], short)
     local shown = found and show(found, other[2], other[3], other[4])
     if shown then return shown end
   end
@@ -94,15 +101,16 @@ local function look_in_flight(record)
 end
 
 for i = 1, asked_for do
-  local digest = sub(digests, 16 * i - 15, 16 * i)
-  local shown = others and look_in_others(digest, i) or in_flight and look_in_flight(in_flight[i])
+  local short = sub(digests, 16 * i - 15, 16 * i - 16 + SHORT)
+  local shown = others and look_in_others(short, i) or in_flight and look_in_flight(in_flight[i])
   if not shown then
     if not keys then prepare() end
-    if call('HSETNX', keys[i], digest, held) == 1 then
-      if take('>I4', digest) >= SAMPLED then count = count + SAMPLE end
+    if numbers[i] >= packed and call('HSETNX', keys[i], short, held) == 1 then
+      if take('>I4', short) >= SAMPLED then count = count + SAMPLE end
     else
-      shown = show(call('HGET', keys[i], digest), begins, length, step)
-      if not shown then insert(digest, batch.started, 'B', batch.fence) end
+      local value = read(keys[i], numbers[i], packed, short)
+      shown = value and show(value, begins, length, step)
+      if not shown then insert(short, batch.started, 'B', batch.fence) end
     end
   end
   if not shown then

@@ -61,12 +61,13 @@ end
 local function purge_bucket(slice, key)
   if left == 0 then return false end
   left = left - 1
-  local fields, gone = redis.call('HGETALL', key), {}
-  for i = 1, #fields, 2 do
-    local plain = #fields[i + 1] == 5 and struct.unpack('>I2', fields[i + 1]) < BATCH
-    if plain and not show(slice, fields[i + 1]) then gone[#gone + 1] = fields[i] end
+  local content, gone = content_of(key), {}
+  for i = 1, #content, 2 do
+    local plain = #content[i + 1] == 5 and struct.unpack('>I2', content[i + 1]) < BATCH
+    if plain and not show(slice, content[i + 1]) then gone[#gone + 1] = content[i] end
   end
-  if #gone > 0 then deleted = deleted + redis.call('HDEL', key, unpack(gone)) end
+  -- A packed bucket is written anew, so few entries wait for more.
+  if #gone > 0 and (#gone * 8 >= #content or not is_packed(key)) then deleted = deleted + delete_from(key, gone) end
   return true
 end
 

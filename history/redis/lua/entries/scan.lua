@@ -3,7 +3,7 @@
 -- KEYS   the trigger's history (see head.lua)
 -- ARGV   cursor (see walk.lua), limit, part, of how many (a power of 2): a part has the digests whose first 4 bytes
 --        leave its number as the remainder
--- Reply  now, next cursor ("" at the end), then digest, entry, digest, entry ...
+-- Reply  now, next cursor ("" at the end), then short digest, entry, short digest, entry ...
 
 --include shared/head
 local meta = redis.call('HGET', KEYS[1], 'meta')
@@ -29,7 +29,7 @@ end
 local function add(digest, shown)
   looked_at = looked_at + 1
   if shown and (parts == 1 or struct.unpack('>I4', digest) % parts == part) then
-    reply[#reply + 1], reply[#reply + 2] = digest, shown
+    reply[#reply + 1], reply[#reply + 2] = string.sub(digest, 1, SHORT), shown
   end
 end
 
@@ -53,11 +53,9 @@ local function scan_batches() return '0' end
 
 local function scan_bucket(slice, key)
   if enough() then return false end
-  local fields = redis.call('HGETALL', key)
+  local content = content_of(key)
   looked_at = looked_at + 1
-  for i = 1, #fields, 2 do
-    if fields[i] ~= '' then add(fields[i], show(slice, fields[i + 1])) end
-  end
+  for i = 1, #content, 2 do add(content[i], show(slice, content[i + 1])) end
   return true
 end
 

@@ -11,7 +11,7 @@ local meta = redis.call('HGET', KEYS[1], 'meta')
 --include shared/entries
 
 --include shared/walk
-local started, completed, left = 0, 0, 1000  -- buckets counted in one call, which takes about a millisecond
+local started, completed, left = 0, 0, 500  -- buckets counted in one call, which takes about a millisecond
 
 local function count_started()
   local size = redis.call('HLEN', KEYS[1])
@@ -40,7 +40,7 @@ end
 local function count_bucket(_, key)
   if left == 0 then return false end
   left = left - 1
-  completed = completed + redis.call('HLEN', key) - 1
+  completed = completed + count_of(key)
   return true
 end
 

@@ -48,5 +48,5 @@ local function leave_batch(number) redis.call('HINCRBY', ledger, field('c', numb
 -- Removes an entry from its bucket, and from its batch, if it has one.
 local function remove(digest, entry, key)
   if entry.batch then leave_batch(entry.fence) end
-  redis.call('HDEL', key, digest)
+  delete_from(key, {string.sub(digest, 1, SHORT)})
 end

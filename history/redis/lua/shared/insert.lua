@@ -8,11 +8,16 @@ if asked == 'B' then
 else
   head = (asked == 'O' and OK or FAILED) + math.ceil((started - begins) / step)  -- so that no entry expires early
 end
--- Writing the bucket's own field as well costs less than a check: the count reveals a bucket that was gone.
-local added = redis.call('HSET', target, digest, struct.pack('>I2I3', head, fence % FENCES), '', '')
-if added == 2 then
-  redis.call('HDEL', target, digest, '')
-  error('LOST ' .. target, 0)
+local short, written, added = string.sub(digest, 1, SHORT), struct.pack('>I2I3', head, fence % FENCES), nil
+if bucket < packed and is_packed(target) then  -- never in settle.lua
+  added = insert_packed(target, short, written) and 1 or 0
+else
+  -- Writing the bucket's own field as well costs less than a check: the count reveals a bucket that was gone.
+  added = redis.call('HSET', target, short, written, '', '')
+  if added == 2 then
+    redis.call('HDEL', target, short, '')
+    error('LOST ' .. target, 0)
+  end
 end
 if added == 0 and stale > 0 then stale, changed = stale - 1, true end  -- it replaces an entry of a released batch
 if added == 1 and hash >= SAMPLED then count, changed = count + SAMPLE, true end

@@ -25,7 +25,7 @@ local function keep_range(low, target)
   local at = SLICES
   while at < #meta do
     local _, begins, after
-    _, begins, _, _, _, _, _, _, after = struct.unpack(SLICE, meta, at)
+    _, begins, _, _, _, _, _, _, _, after = struct.unpack(SLICE, meta, at)
     oldest, at = math.min(oldest, begins), after
   end
   local ranges, kept = redis.call('HGET', origin, 'before') or '', ''

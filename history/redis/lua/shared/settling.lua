@@ -9,7 +9,7 @@ local function settle_in_flight(digest, entry, asked, key)
     open_slice(entry.started, entry.expires - entry.started)
     target = insert(digest, entry.started, asked, entry.fence)
   end
-  if key and key ~= target then redis.call('HDEL', key, digest) end
+  if key and key ~= target then delete_from(key, {string.sub(digest, 1, SHORT)}) end
 end
 
 -- Settles one entry of a batch separately; the batch then does not hold it any more.

@@ -2,7 +2,7 @@
 -- when the entry has expired. A value of another form, or of a batch with a broken record, was written by others.
 local head, number, record
 if #value == 5 then head, number = struct.unpack('>I2I3', value) end
-if not head then
+if not head or head >= UNREADABLE then
   --include shared/spoilt
   shown = 'S-' .. record
 elseif head < BATCH then

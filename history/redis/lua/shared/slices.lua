@@ -1,10 +1,12 @@
+--include buckets/forms
+
 -- Writing to slices. One slice is open at a time, in locals, and is in `meta` from `at` to before `after`; its name is
 -- nil while none is open. Call save() after all writes, and before deleting the replaced data.
-local name, begins, length, step, buckets, power, count, stale
+local name, begins, length, step, buckets, power, packed, count, stale
 local at, after, changed = SLICES, SLICES, false
 
 local function close_slice()
-  local slice = name and struct.pack(SLICE, name, begins, length, step, buckets, power, count, stale) or ''
+  local slice = name and struct.pack(SLICE, name, begins, length, step, buckets, power, packed, count, stale) or ''
   meta = string.sub(meta, 1, at - 1) .. slice .. string.sub(meta, after)
   after = at + #slice
 end
@@ -14,8 +16,8 @@ local moved_from = {}  -- a bucket and what it held before it was split, ...
 -- Writes `meta`, and records of runs in flight, if given: digest, record ...
 local function save(...)
   close_slice()
-  redis.call('HSET', KEYS[1], 'meta', struct.pack('>I8I8', last_fence, epoch) .. string.sub(meta, SLICES), ...)
-  for i = 1, #moved_from, 2 do redis.call('HDEL', moved_from[i], unpack(moved_from[i + 1])) end
+  redis.call('HSET', KEYS[1], 'meta', struct.pack(META, LAYOUT, last_fence, epoch) .. string.sub(meta, SLICES), ...)
+  for i = 1, #moved_from, 2 do delete_from(moved_from[i], moved_from[i + 1]) end
   moved_from = {}
 end
 
@@ -26,7 +28,7 @@ local function open(wanted)
   repeat
     at, name = after, nil
     if at > #meta then return end
-    name, begins, length, step, buckets, power, count, stale, after = struct.unpack(SLICE, meta, at)
+    name, begins, length, step, buckets, power, packed, count, stale, after = struct.unpack(SLICE, meta, at)
   until wanted()
 end
 
@@ -57,19 +59,17 @@ local function open_slice(started, time_to_live)
   if name then return end
   drop_ended_slices()
   name, begins, length, step = string.format('%.0f:%.0f', half, begin / half), begin, half, math.ceil(half / (UNITS - 1))
-  buckets, power, count, stale = 1, 1, 0, 0
+  buckets, power, packed, count, stale = 1, 1, 0, 0, 0
   begin_bucket(KEYS[1] .. ':' .. name .. ':0')
 end
 
 -- Adds a bucket, and moves to it the entries whose hash belongs there now.
 local function add_bucket()
-  local prefix, added, fields, moved, gone = KEYS[1] .. ':' .. name .. ':', buckets, nil, {}, {}
+  local prefix, added, moved, gone = KEYS[1] .. ':' .. name .. ':', buckets, {}, {}
   local source, target = prefix .. (added - power), prefix .. added
-  fields = redis.call('HGETALL', source)
-  local whole = false
+  local fields, whole = content_of(source)
   for i = 1, #fields, 2 do
-    whole = whole or fields[i] == ''
-    if fields[i] ~= '' and struct.unpack('>I4', fields[i]) % (power * 2) == added then
+    if struct.unpack('>I4', fields[i]) % (power * 2) == added then
       moved[#moved + 1], moved[#moved + 2], gone[#gone + 1] = fields[i], fields[i + 1], fields[i]
     end
   end

@@ -29,7 +29,7 @@ end
 
 if writes then
   --include shared/there
-  writes[2] = struct.pack('>I8', last_fence) .. string.sub(meta, 9)
+  writes[2] = struct.pack('>BI7', LAYOUT, last_fence) .. string.sub(meta, 9)
   redis.call('HSET', KEYS[1], unpack(writes))
   if fresh then redis.call('HSET', KEYS[1] .. ':origin', 'epoch', string.format('%.0f', epoch)) end
 end

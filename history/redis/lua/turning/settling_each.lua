@@ -2,7 +2,8 @@
 -- read after `meta`. Sets `reply`, and `gone`, the digests to delete from KEYS[1] last. Where `changed` is true, `meta`
 -- has changed, and is to be written.
 local reply, gone, changed = {}, {}, false
-local name, begins, length, step, buckets, power, count, stale, at, after
+local name, begins, length, step, buckets, power, packed, count, stale, at, after
+if meta and string.byte(meta) ~= LAYOUT then error('SPOILT ' .. KEYS[1], 0) end
 local take, sub = struct.unpack, string.sub  -- a local is found faster
 local half, starts, ends  -- of the last record: what is claimed together has the same times
 
@@ -22,8 +23,9 @@ for i = 1, asked_for do
     if asked ~= 'R' and not name then
       at = SLICES
       while at < #meta do
-        name, begins, length, step, buckets, power, count, stale, after = struct.unpack(SLICE, meta, at)
-        if length == half and started >= begins and started < begins + half then break end
+        name, begins, length, step, buckets, power, packed, count, stale, after = struct.unpack(SLICE, meta, at)
+        -- settle_any.lua writes to slices with packed buckets.
+        if length == half and started >= begins and started < begins + half and packed == 0 then break end
         name, at = nil, after
       end
     end
@@ -37,6 +39,6 @@ end
 
 reply[asked_for + 1] = changed and count > buckets * LOAD and '+' or '.'
 if changed then
-  local slice = struct.pack(SLICE, name, begins, length, step, buckets, power, count, stale)
+  local slice = struct.pack(SLICE, name, begins, length, step, buckets, power, packed, count, stale)
   meta = sub(meta, 1, at - 1) .. slice .. sub(meta, after)
 end

@@ -411,7 +411,9 @@ def grown_old(client: Any) -> None:
     seconds, microseconds = client.time()
     began = seconds * 1_000_000 + microseconds - YEAR // timedelta(microseconds=1)
     meta = client.hget(HISTORY, "meta")
-    client.hset(HISTORY, "meta", struct.pack(">QQ", began, began) + meta[16:])
+    client.hset(
+        HISTORY, "meta", meta[:1] + struct.pack(">Q", began)[1:] + struct.pack(">Q", began) + meta[16:]
+    )
     client.hset(f"{HISTORY}:origin", "epoch", began)
 
 

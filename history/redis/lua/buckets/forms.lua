@@ -1,0 +1,73 @@
+-- Buckets in either form, for rare changes: a hash, or packed, a string.
+
+local function is_packed(key)
+  local form = redis.call('TYPE', key).ok
+  if form ~= 'string' and form ~= 'hash' and form ~= 'none' then error('BROKEN ' .. key, 0) end
+  return form == 'string'
+end
+
+-- Lists short digest, value, ... of a bucket, and tells whether the bucket is whole; a missing bucket is not.
+local function content_of(key)
+  local content = {}
+  if not is_packed(key) then
+    local fields = redis.call('HGETALL', key)
+    for i = 1, #fields, 2 do
+      if fields[i] ~= '' then content[#content + 1], content[#content + 2] = fields[i], fields[i + 1] end
+    end
+    return content, #content < #fields
+  end
+  local text = redis.call('GET', key)
+  local count = #text >= TAGS and struct.unpack('>I3', text) or #text
+  if #text ~= TAGS + count * (1 + REST) then error('BROKEN ' .. key, 0) end
+  for i = 1, count do
+    local begin = TAGS + count + REST * (i - 1) + 1
+    content[#content + 1] = string.sub(text, begin, begin + SHORT - 2) .. string.sub(text, TAGS + i, TAGS + i)
+    content[#content + 1] = string.sub(text, begin + SHORT - 1, begin + REST - 1)
+  end
+  return content, true
+end
+
+-- Counts the entries of a bucket, without reading them.
+local function count_of(key)
+  if not is_packed(key) then return redis.call('HLEN', key) - 1 end
+  local head = redis.call('GETRANGE', key, 0, TAGS - 1)
+  local count = #head == TAGS and struct.unpack('>I3', head)
+  if not count or redis.call('STRLEN', key) ~= TAGS + count * (1 + REST) then error('BROKEN ' .. key, 0) end
+  return count
+end
+
+-- Writes a packed bucket, which still expires as before; `content` is short digest, value, ...
+local function write_packed(key, content)
+  local tags, entries, sub, count = {}, {}, string.sub, 0
+  for i = 1, #content, 2 do
+    count = count + 1
+    tags[count], entries[count] = sub(content[i], SHORT), sub(content[i], 1, SHORT - 1) .. content[i + 1]
+  end
+  local text = struct.pack('>I3', count) .. table.concat(tags) .. table.concat(entries)
+  redis.call('SET', key, text, 'KEEPTTL')
+end
+
+-- Removes entries from a bucket; returns how many were there.
+local function delete_from(key, shorts)
+  if not is_packed(key) then return redis.call('HDEL', key, unpack(shorts)) end
+  local gone, kept, content = {}, {}, content_of(key)
+  for _, short in ipairs(shorts) do gone[short] = true end
+  for i = 1, #content, 2 do
+    if not gone[content[i]] then kept[#kept + 1], kept[#kept + 2] = content[i], content[i + 1] end
+  end
+  if #kept < #content then write_packed(key, kept) end
+  return (#content - #kept) / 2
+end
+
+-- Writes an entry to a packed bucket; returns whether it was absent.
+local function insert_packed(key, short, value)
+  local content = content_of(key)
+  local place = #content + 1
+  for i = 1, #content, 2 do
+    if content[i] == short then place = i end
+  end
+  local added = place > #content
+  content[place], content[place + 1] = short, value
+  write_packed(key, content)
+  return added
+end
