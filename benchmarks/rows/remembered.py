@@ -1,4 +1,4 @@
-"""What many remembered entries cost: bytes of Redis for each, packed or not, and claims beside more of them."""
+"""What remembered entries cost: bytes of Redis for each, packed or not, and claims beside more of them."""
 
 from collections.abc import Iterable, Sequence
 
