@@ -93,8 +93,9 @@ class EntryCompletion:
         try:
             entry = (await store.lookup(self.settings.name, [uuid]))[0]
             if entry is None:
-                run.note("the history had forgotten its claim; its end was recorded anew")
                 run.acknowledge = run.acknowledge and await self._record_anew(store, run, uuid)
+                ending = "was recorded anew" if run.acknowledge else "is not recorded"
+                run.note(f"the history had forgotten its claim; its end {ending}")
             else:
                 successor = entry.owner or f"the owner of fence {entry.fence}"
                 run.taken_by = successor
