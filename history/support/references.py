@@ -1,6 +1,7 @@
 """URLs that say where a secret is, instead of holding it: ``env:NAME`` and ``file:/path``.
 
-A whole URL may be such a reference, and so may the options ``username`` and ``password`` of any URL::
+A whole URL may be such a reference, and so may the options ``username`` and ``password`` of any URL, and
+``sentinel_username`` and ``sentinel_password`` of Redis' URLs::
 
     env:DOUBTLESS_HISTORY
     redis://127.0.0.1:6379/0?username=orders&password=file:/run/secrets/redis
@@ -18,6 +19,9 @@ from history.support.urls import guarded, split_url
 
 _CREDENTIALS = ("username", "password")
 
+#: Options that keep their place.
+_OPTIONS = ("sentinel_username", "sentinel_password")
+
 
 def dereferenced(url: str, setting: str) -> str:
     """Return a URL with the referenced text; a URL without a reference stays the same.
@@ -30,13 +34,17 @@ def dereferenced(url: str, setting: str) -> str:
     with guarded(url, setting):
         parts = split_url(url)
     query = parse_qsl(parts.query, keep_blank_values=True)
-    references = {name: value for name, value in query if name in _CREDENTIALS and is_reference(value)}
-    if not references:
+    secrets = {
+        name: read_secret(value, setting)
+        for name, value in query
+        if name in (*_CREDENTIALS, *_OPTIONS) and is_reference(value)
+    }
+    if not secrets:
         return url
-    rest = [(name, value) for name, value in query if name not in references]
-    secrets = {name: read_secret(value, setting) for name, value in references.items()}
-    account = _with_credentials(parts.netloc, secrets)
-    return urlunsplit(parts._replace(netloc=account, query=urlencode(rest)))
+    account = {name: secret for name, secret in secrets.items() if name in _CREDENTIALS}
+    rest = [(name, secrets.get(name, value)) for name, value in query if name not in account]
+    address = _with_credentials(parts.netloc, account) if account else parts.netloc
+    return urlunsplit(parts._replace(netloc=address, query=urlencode(rest)))
 
 
 def is_reference(text: str) -> bool:

@@ -47,6 +47,13 @@ def test_a_password_and_a_name_become_the_account_of_the_url(
     assert url == "redis+sentinel://orders:a%2Fb%40c%23d%3Fe@a:1,b:2/service/0?protocol=3"
 
 
+def test_the_account_at_the_sentinels_stays_in_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PASSWORD", "a&b")
+    url = "redis+sentinel://orders:x@a:1/service?sentinel_username=eyes&sentinel_password=env:PASSWORD"
+
+    assert dereferenced(url, "history") == url.replace("env:PASSWORD", "a%26b")
+
+
 def test_the_name_of_the_url_stays_beside_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PASSWORD", "secret")
 
