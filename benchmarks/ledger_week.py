@@ -47,7 +47,7 @@ local ledger, life = KEYS[1] .. ':batches', tonumber(ARGV[3])
 local clock = redis.call('TIME')
 local now = clock[1] * 1000
 local meta = redis.call('HGET', KEYS[1], 'meta')
-local fence = struct.unpack('>I8', meta)
+local layout, fence = struct.unpack('>BI7', meta)
 for n = ARGV[1], ARGV[2] do
   fence = fence + 1
   local number, started = string.format('%.0f', fence), now - n * 1000
@@ -55,7 +55,7 @@ for n = ARGV[1], ARGV[2] do
   redis.call('HSET', ledger, 'o ' .. token, number, 'c ' .. number, 10,
              'b ' .. number, 'O' .. struct.pack('>I8I8I8I8', fence, started, 0, started + life) .. token)
 end
-redis.call('HSET', KEYS[1], 'meta', struct.pack('>I8', fence) .. string.sub(meta, 9))
+redis.call('HSET', KEYS[1], 'meta', struct.pack('>BI7', layout, fence) .. string.sub(meta, 9))
 """
 
 

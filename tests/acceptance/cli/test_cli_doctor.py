@@ -209,7 +209,7 @@ def test_a_provider_that_gives_messages_up_before_the_trigger_does_is_a_problem(
 def test_what_the_account_may_not_do_is_named_with_the_remedy(clinic: Clinic, redis_url: str) -> None:
     clinic.write("journal=True, keep_result=True")
     with connected(redis_url) as client:
-        rules = "reset on >secret ~* &* +@all -zadd -xinfo -getrange"
+        rules = "reset on >secret ~* &* +@all -zadd -xinfo -pttl"
         client.execute_command("ACL", "SETUSER", "clerk", *rules.split())
     url = redis_url.replace("redis://", "redis://clerk:secret@")
 
@@ -227,8 +227,8 @@ def test_what_the_account_may_not_do_is_named_with_the_remedy(clinic: Clinic, re
     }
     parking = problems["history of book", "it may not park messages and decide about them"]
     assert (parking["finding"].rpartition(": ")[2], parking["remedy"]) == (
-        "Redis refuses its user 'clerk' ZADD",
-        "ACL SETUSER clerk +zadd",
+        "Redis refuses its user 'clerk' PTTL, ZADD",
+        "ACL SETUSER clerk +pttl +zadd",
     )
     assert any("it takes claims and lets them go" in row["finding"] for row in answer.json)
     with connected(redis_url) as client:
