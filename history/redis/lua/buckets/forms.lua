@@ -59,15 +59,16 @@ local function delete_from(key, shorts)
   return (#content - #kept) / 2
 end
 
--- Writes an entry to a packed bucket; returns whether it was absent.
-local function insert_packed(key, short, value)
-  local content = content_of(key)
-  local place = #content + 1
+-- Writes entries to a bucket that exists; returns how many were absent. `content` is short digest, value, ...
+local function insert_into(key, content)
+  if not is_packed(key) then return redis.call('HSET', key, unpack(content)) end
+  local all, places, added = content_of(key), {}, 0
+  for i = 1, #all, 2 do places[all[i]] = i end
   for i = 1, #content, 2 do
-    if content[i] == short then place = i end
+    local place = places[content[i]]
+    if not place then place, added = #all + 1, added + 1 end
+    all[place], all[place + 1] = content[i], content[i + 1]
   end
-  local added = place > #content
-  content[place], content[place + 1] = short, value
-  write_packed(key, content)
+  write_packed(key, all)
   return added
 end

@@ -36,8 +36,9 @@ local function open_named(wanted)
   if name ~= wanted then open(function() return name == wanted end) end
 end
 
+-- Begins a bucket. It may be there already, even packed, if the field "meta" is from a snapshot or was deleted.
 local function begin_bucket(key)
-  redis.call('HSET', key, '', '')
+  if not is_packed(key) then redis.call('HSET', key, '', '') end
   redis.call('PEXPIREAT', key, begins + 3 * length + 1000)
 end
 
@@ -76,7 +77,7 @@ local function add_bucket()
   if not whole then error('LOST ' .. source, 0) end
   begin_bucket(target)
   if #moved > 0 then
-    redis.call('HSET', target, unpack(moved))
+    insert_into(target, moved)
     moved_from[#moved_from + 1], moved_from[#moved_from + 2] = source, gone
   end
   buckets = added + 1
@@ -87,6 +88,8 @@ end
 local function split()
   while count > buckets * LOAD do add_bucket() end
 end
+
+local write = redis.call
 
 local function insert(digest, started, asked, fence)
   --include shared/insert

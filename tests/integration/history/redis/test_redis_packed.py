@@ -616,6 +616,52 @@ def test_entries_are_found_with_a_field_meta_from_before_the_packing(
     assert drive(history.stats(TRIGGER)).completed == 300
 
 
+def test_entries_are_written_with_a_field_meta_from_before_the_packing(
+    history: RedisHistory, client: Any, time_to_live: timedelta
+) -> None:
+    """A snapshot of the field, which an operator has put back, does not count the packed buckets."""
+    owner, late = BatchOwner("q/1"), names(200, "late")
+    complete(history, names(300), time_to_live)
+    drive(history.claim(TRIGGER, ["a"], owner, time_to_live=time_to_live))
+    fences = claim(history, late, time_to_live)
+    age(client, TRIGGER)
+    meta = client.hget(HISTORY, "meta")
+    drive(history.purge(TRIGGER))
+    client.hset(HISTORY, "meta", meta)
+
+    settle(history, late, fences)
+    claims = drive(history.claim(TRIGGER, [*names(50), *names(150, "b")], owner))
+
+    assert [claimed.found is None for claimed in claims] == [False] * 50 + [True] * 150
+    assert drive(history.settle_batch(TRIGGER, owner, FAILED))
+    assert set(outcomes(history, *names(300), *late)) == {OK}
+    assert set(outcomes(history, "a", *names(150, "b"))) == {FAILED}
+    assert drive(history.stats(TRIGGER)).completed == 651
+
+
+def test_buckets_are_added_over_packed_ones_that_the_field_meta_does_not_list(
+    history: RedisHistory, client: Any, time_to_live: timedelta
+) -> None:
+    complete(history, ["u0"], time_to_live)
+    late, later = names(200, "late"), names(1000, "later")
+    fences = claim(history, late, time_to_live)
+    later_fences = [
+        fence for n in range(0, 1000, 200) for fence in claim(history, later[n : n + 200], time_to_live)
+    ]
+    age(client, TRIGGER)
+    meta = client.hget(HISTORY, "meta")
+    settle(history, late, fences)
+    drive(history.purge(TRIGGER))
+    assert forms(client).count(b"string") > 1
+    client.hset(HISTORY, "meta", meta)
+
+    settle(history, later, later_fences)
+
+    assert len(buckets(client)) > 8
+    assert set(outcomes(history, "u0", *later)) == {OK}
+    assert set(outcomes(history, *late)) == {OK}
+
+
 @pytest.mark.parametrize("buckets_allowed", [0, 1])
 def test_packing_that_is_refused_half_way_loses_nothing(
     history: RedisHistory, client: Any, time_to_live: timedelta, buckets_allowed: int
