@@ -17,6 +17,10 @@ local moved_from = {}  -- a bucket and what it held before it was split, ...
 local function save(...)
   close_slice()
   redis.call('HSET', KEYS[1], 'meta', struct.pack(META, LAYOUT, last_fence, epoch) .. string.sub(meta, SLICES), ...)
+  if fresh then
+    redis.call('HSET', KEYS[1] .. ':origin', 'epoch', string.format('%.0f', epoch))
+    fresh = false
+  end
   for i = 1, #moved_from, 2 do delete_from(moved_from[i], moved_from[i + 1]) end
   moved_from = {}
 end

@@ -23,7 +23,7 @@ for i = 1, asked_for do
     end
     if asked ~= 'R' and not name then
       at = SLICES
-      while at < #meta do
+      while meta and at < #meta do
         name, begins, length, step, buckets, power, packed, count, stale, after = struct.unpack(SLICE, meta, at)
         if length == half and started >= begins and started < begins + half and packed == 0 then break end
         name, at = nil, after

@@ -662,6 +662,27 @@ def test_buckets_are_added_over_packed_ones_that_the_field_meta_does_not_list(
     assert set(outcomes(history, *late)) == {OK}
 
 
+def test_a_run_ends_after_the_loss_of_the_field_meta_was_accepted(
+    history: RedisHistory, client: Any, time_to_live: timedelta
+) -> None:
+    """Its slice begins again, over the packed buckets of before."""
+    complete(history, names(300), time_to_live)
+    late = names(100, "late")
+    fences = claim(history, late, time_to_live)
+    pack(history, client)
+
+    client.hdel(HISTORY, "meta")
+    with pytest.raises(HistoryLostError, match=HISTORY):
+        settle(history, late, fences)
+    client.hdel(f"{HISTORY}:origin", "epoch")
+    settle(history, late, fences)
+
+    assert set(outcomes(history, *late)) == {OK}
+    client.hdel(HISTORY, "meta")
+    with pytest.raises(HistoryLostError, match=HISTORY):
+        outcomes(history, "late1")
+
+
 @pytest.mark.parametrize("buckets_allowed", [0, 1])
 def test_packing_that_is_refused_half_way_loses_nothing(
     history: RedisHistory, client: Any, time_to_live: timedelta, buckets_allowed: int
