@@ -406,6 +406,25 @@ def begin_two_steps_earlier(client: Any, bucket: bytes, first_ones: int | None =
     client.set(bucket, bytes(content), keepttl=True)
 
 
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_entries_of_a_purged_batch_are_not_counted(
+    history: RedisHistory, client: Any, time_to_live: timedelta, *, is_packed: bool
+) -> None:
+    """They stay in their buckets until the end of the slice, without the record that gives their state."""
+    of_batch = names(100)
+    drive(history.claim(TRIGGER, of_batch, BatchOwner("q/1"), time_to_live=time_to_live))
+    assert drive(history.settle_batch(TRIGGER, BatchOwner("q/1"), OK))
+    age(client, TRIGGER)
+    if is_packed:
+        drive(history.purge(TRIGGER))
+    age(client, TRIGGER)
+
+    assert drive(history.purge(TRIGGER)) == 100
+
+    assert set(outcomes(history, *of_batch)) == {None}
+    assert drive(history.stats(TRIGGER)).completed == 0
+
+
 def test_few_expired_entries_of_a_packed_bucket_wait_for_more(
     history: RedisHistory, client: Any, time_to_live: timedelta
 ) -> None:
