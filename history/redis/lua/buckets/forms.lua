@@ -1,5 +1,7 @@
 -- Buckets in either form, for rare changes: a hash, or packed, a string.
 
+local MOST_WORDS = 4000  -- of one command: Lua cannot pass 8,000
+
 local function is_packed(key)
   local form = redis.call('TYPE', key).ok
   if form ~= 'string' and form ~= 'hash' and form ~= 'none' then error('BROKEN ' .. key, 0) end
@@ -49,7 +51,13 @@ end
 
 -- Removes entries from a bucket; returns how many were there.
 local function delete_from(key, shorts)
-  if not is_packed(key) then return redis.call('HDEL', key, unpack(shorts)) end
+  if not is_packed(key) then
+    local deleted = 0
+    for i = 1, #shorts, MOST_WORDS do
+      deleted = deleted + redis.call('HDEL', key, unpack(shorts, i, math.min(i + MOST_WORDS - 1, #shorts)))
+    end
+    return deleted
+  end
   local gone, kept, content = {}, {}, content_of(key)
   for _, short in ipairs(shorts) do gone[short] = true end
   for i = 1, #content, 2 do
@@ -61,8 +69,14 @@ end
 
 -- Writes entries to a bucket that exists; returns how many were absent. `content` is short digest, value, ...
 local function insert_into(key, content)
-  if not is_packed(key) then return redis.call('HSET', key, unpack(content)) end
-  local all, places, added = content_of(key), {}, 0
+  local added = 0
+  if not is_packed(key) then
+    for i = 1, #content, MOST_WORDS do
+      added = added + redis.call('HSET', key, unpack(content, i, math.min(i + MOST_WORDS - 1, #content)))
+    end
+    return added
+  end
+  local all, places = content_of(key), {}
   for i = 1, #all, 2 do places[all[i]] = i end
   for i = 1, #content, 2 do
     local place = places[content[i]]

@@ -290,6 +290,29 @@ def test_a_bucket_that_is_too_large_to_be_packed_stays_a_hash_and_answers(
     assert outcomes(history, "u1", "late") == [None, OK]
 
 
+def test_a_bucket_with_more_entries_than_a_command_has_words_is_split_and_purged(
+    history: RedisHistory, client: Any, time_to_live: timedelta
+) -> None:
+    """A sender that chooses its uuids may bring all of them into one bucket."""
+    complete(history, ["first"], time_to_live)
+    (bucket,) = buckets(client)
+    value = client.hget(bucket, short_digest("first"))
+    assert value is not None
+    client.hset(bucket, short_digest("first"), bytes(2) + value[2:])  # it started with the slice
+    random = Random(7)  # noqa: S311
+    moved = {random.randbytes(3) + b"\1" + random.randbytes(6): bytes(2) + value[2:] for _ in range(9000)}
+    client.hset(bucket, mapping=moved)
+    complete(history, names(200), time_to_live)  # bucket 1 is added
+
+    assert drive(history.stats(TRIGGER)).completed == 9201
+    assert set(outcomes(history, "first", *names(200))) == {OK}
+    assert len(buckets(client)) > 1
+    age(client, TRIGGER)
+    age(client, TRIGGER)
+
+    assert drive(history.purge(TRIGGER)) == 9001
+
+
 @pytest.mark.parametrize("is_packed", [False, True])
 def test_digests_that_differ_in_their_tenth_byte_are_two(
     history: RedisHistory, client: Any, time_to_live: timedelta, *, is_packed: bool
