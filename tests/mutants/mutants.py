@@ -358,8 +358,8 @@ MUTANTS = (
     ),
     Mutant(
         _PACK,
-        "#value == 5 and value or UNKNOWN",
-        "value",
+        "if #content[i] ~= 5 then",
+        "if false then",
         f"{_PACKED}::test_an_entry_that_cannot_be_read_stays_in_doubt",
     ),
     Mutant(

@@ -8,15 +8,20 @@ local function is_packed(key)
   return form == 'string'
 end
 
--- Lists short digest, value, ... of a bucket, and tells whether the bucket is whole; a missing bucket is not.
+-- Lists short digest, value, ... of a bucket, and tells whether the bucket is whole; a missing bucket is not. Fields of
+-- another length were written by others, and nothing looks for them.
 local function content_of(key)
-  local content = {}
+  local content, last, whole = {}, 0, false
   if not is_packed(key) then
     local fields = redis.call('HGETALL', key)
     for i = 1, #fields, 2 do
-      if fields[i] ~= '' then content[#content + 1], content[#content + 2] = fields[i], fields[i + 1] end
+      whole = whole or fields[i] == ''
+      if #fields[i] == SHORT then
+        content[last + 1], content[last + 2] = fields[i], fields[i + 1]
+        last = last + 2
+      end
     end
-    return content, #content < #fields
+    return content, whole
   end
   local text = redis.call('GET', key)
   local count = #text >= TAGS and struct.unpack('>I3', text) or #text

@@ -479,6 +479,21 @@ def test_an_entry_that_cannot_be_read_stays_in_doubt(
     assert len(drive(history.scan(TRIGGER)).entries) == 2
 
 
+def test_short_fields_of_other_programs_keep_no_bucket_from_being_split(
+    history: RedisHistory, client: Any, time_to_live: timedelta
+) -> None:
+    complete(history, ["first"], time_to_live)
+    (bucket,) = buckets(client)
+    client.hset(bucket, "x", "of another program")
+
+    complete(history, names(300), time_to_live)
+    drive(history.claim(TRIGGER, names(200, "b"), BatchOwner("q/1"), time_to_live=time_to_live))
+
+    assert len(buckets(client)) > 2
+    assert set(outcomes(history, *names(300))) == {OK}
+    assert len(drive(history.scan(TRIGGER)).entries) == 501
+
+
 def test_a_lost_packed_bucket_is_an_error_and_not_begun_again(
     history: RedisHistory, client: Any, time_to_live: timedelta
 ) -> None:
