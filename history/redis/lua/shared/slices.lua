@@ -90,7 +90,13 @@ end
 
 -- Adds the buckets that are needed for the number of entries.
 local function split()
-  while count > buckets * LOAD do add_bucket() end
+  while count > buckets * LOAD do
+    local done, problem = pcall(add_bucket)
+    if not done then
+      save()  -- a bucket that is added, but not noted, would later bring back entries that were deleted meanwhile
+      error(problem, 0)
+    end
+  end
 end
 
 local write = redis.call

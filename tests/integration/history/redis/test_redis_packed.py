@@ -479,6 +479,33 @@ def test_an_entry_that_cannot_be_read_stays_in_doubt(
     assert len(drive(history.scan(TRIGGER)).entries) == 2
 
 
+def test_a_forgotten_entry_stays_absent_after_half_of_a_split_failed(
+    history: RedisHistory, client: Any, time_to_live: timedelta
+) -> None:
+    """Bucket 2 was added, from bucket 0; bucket 3 was not, because bucket 1 was lost."""
+    sampled = [
+        uuid for uuid in names(3000) if short_digest(uuid)[0] >= 0xF0 and short_digest(uuid)[3] % 2 == 0
+    ]
+    first, more, rest = sampled[:5], sampled[5:25], sampled[25:30]
+    complete(history, first, time_to_live)
+    assert len(buckets(client)) == 2
+    lost, owner = buckets(client)[1], BatchOwner("q/1")
+    saved = client.dump(lost)
+    client.delete(lost)
+    with pytest.raises(HistoryLostError, match=lost.decode()):
+        drive(history.claim(TRIGGER, more, owner, time_to_live=time_to_live))
+    moved = next(uuid for uuid in first if short_digest(uuid)[3] % 4 == 2)
+
+    assert drive(history.forget(TRIGGER, moved))
+    client.restore(lost, 0, saved)
+    drive(history.claim(TRIGGER, rest, owner, time_to_live=time_to_live))
+
+    assert len(buckets(client)) > 2
+    assert outcomes(history, moved) == [None]
+    assert [outcome for outcome in outcomes(history, *first) if outcome] == [OK] * 4
+    assert set(outcomes(history, *more, *rest)) == {STARTED}
+
+
 def test_short_fields_of_other_programs_keep_no_bucket_from_being_split(
     history: RedisHistory, client: Any, time_to_live: timedelta
 ) -> None:
