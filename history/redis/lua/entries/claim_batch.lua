@@ -125,8 +125,8 @@ for i = 1, asked_for do
 end
 
 if claimed > 0 then
-  split()
   redis.call('HINCRBY', ledger, field('c', batch.fence), claimed)
+  split()
 end
 if keys then save() end
 return {now, known_epoch, batch.fence, table.concat(answers), unpack(entries)}

@@ -1,9 +1,9 @@
 """Completed entries in Redis after their slice of time has ended: packed buckets answer as before."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from itertools import pairwise
+from itertools import islice, pairwise
 from random import Random
 from threading import Thread
 from typing import Any
@@ -479,6 +479,14 @@ def test_an_entry_that_cannot_be_read_stays_in_doubt(
     assert len(drive(history.scan(TRIGGER)).entries) == 2
 
 
+def sampled_in_even_buckets(*counts: int) -> Iterator[list[str]]:
+    """Yield lists of uuids: each counts as 16 entries, and belongs to a bucket with an even number."""
+    digests = {uuid: short_digest(uuid) for uuid in names(5000)}
+    sampled = iter([uuid for uuid, key in digests.items() if key[0] >= 0xF0 and key[3] % 2 == 0])
+    for count in counts:
+        yield list(islice(sampled, count))
+
+
 def test_a_forgotten_entry_stays_absent_after_half_of_a_split_failed(
     history: RedisHistory, client: Any, time_to_live: timedelta
 ) -> None:
@@ -504,6 +512,27 @@ def test_a_forgotten_entry_stays_absent_after_half_of_a_split_failed(
     assert outcomes(history, moved) == [None]
     assert [outcome for outcome in outcomes(history, *first) if outcome] == [OK] * 4
     assert set(outcomes(history, *more, *rest)) == {STARTED}
+
+
+def test_a_forgotten_entry_stays_absent_after_a_claim_of_a_batch_failed_at_its_count(
+    history: RedisHistory, client: Any, time_to_live: timedelta
+) -> None:
+    first, more, rest = sampled_in_even_buckets(5, 20, 5)
+    complete(history, first, time_to_live)
+    owner = BatchOwner("q/1")
+    moved = next(uuid for uuid in first if short_digest(uuid)[3] % 4 == 2)
+
+    client.execute_command("ACL", "SETUSER", "default", "-hincrby")
+    try:
+        with pytest.raises(NotPermittedError):
+            drive(history.claim(TRIGGER, more, owner, time_to_live=time_to_live))
+    finally:
+        client.execute_command("ACL", "SETUSER", "default", "+@all")
+    assert drive(history.forget(TRIGGER, moved))
+    drive(history.claim(TRIGGER, [*more, *rest], owner, time_to_live=time_to_live))
+
+    assert len(buckets(client)) > 2
+    assert outcomes(history, moved) == [None]
 
 
 def test_short_fields_of_other_programs_keep_no_bucket_from_being_split(
