@@ -66,6 +66,7 @@ local function open_slice(started, time_to_live)
   name, begins, length, step = string.format('%.0f:%.0f', half, begin / half), begin, half, math.ceil(half / (UNITS - 1))
   buckets, power, packed, count, stale = 1, 1, 0, 0, 0
   begin_bucket(KEYS[1] .. ':' .. name .. ':0')
+  save()  -- as in split(), if something fails later
 end
 
 -- Adds a bucket, and moves to it the entries whose hash belongs there now.

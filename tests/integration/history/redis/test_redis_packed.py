@@ -535,6 +535,30 @@ def test_a_forgotten_entry_stays_absent_after_a_claim_of_a_batch_failed_at_its_c
     assert outcomes(history, moved) == [None]
 
 
+def test_a_forgotten_entry_stays_absent_after_another_entry_of_its_call_could_not_be_settled(
+    history: RedisHistory, client: Any, time_to_live: timedelta
+) -> None:
+    """Its settlement begins the present slice; the other one needs a lost bucket of the slice before."""
+    done, even, (next_one,) = sampled_in_even_buckets(5, 1, 1)
+    complete(history, done, time_to_live)
+    odd = [uuid for uuid in names(50, "odd") if short_digest(uuid)[3] % 2][:1]
+    odd_fences = claim(history, odd, time_to_live)
+    pack(history, client)
+    fences = claim(history, [*even, next_one], time_to_live)
+    lost = buckets(client)[1]
+    saved = client.dump(lost)
+    client.delete(lost)
+    with pytest.raises(HistoryLostError, match=lost.decode()):
+        settle(history, [*even, *odd], [fences[0], *odd_fences])
+
+    while drive(history.forget(TRIGGER, even[0])):
+        pass
+    client.restore(lost, 0, saved)
+    settle(history, [next_one], fences[1:])
+
+    assert outcomes(history, *even, *odd, next_one) == [None, STARTED, OK]
+
+
 def test_short_fields_of_other_programs_keep_no_bucket_from_being_split(
     history: RedisHistory, client: Any, time_to_live: timedelta
 ) -> None:
