@@ -19,7 +19,7 @@ local deleted, left, is_saved = 0, 50, true
 
 -- Forgets a batch; without its record, its entries are absent, and vanish with their slice, if that has not ended.
 local function purge_batch(number, batch)
-  local held = tonumber(redis.call('HGET', ledger, 'c ' .. number)) or 0
+  local held = math.max(0, tonumber(redis.call('HGET', ledger, 'c ' .. number)) or 0)
   local half = math.ceil((batch.expires - batch.started) / 2)
   local begin = math.floor(batch.started / half) * half
   if not name or length ~= half or begins ~= begin then
