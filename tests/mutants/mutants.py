@@ -334,14 +334,14 @@ MUTANTS = (
     ),
     Mutant(
         _FORMS,
-        "    if content[i] == short then place = i end\n",
-        "",
+        "for i = 1, #all, 2 do places[all[i]] = i end\n",
+        "\n",
         f"{_PACKED}::test_entries_of_packed_buckets_can_be_changed",
     ),
     Mutant(
         _INSERT,
-        "if bucket < packed and is_packed(target) then",
-        "if bucket < packed then",
+        "if insert_into and is_packed(target) then",
+        "if insert_into then",
         f"{_PACKED}::test_a_lost_packed_bucket_is_an_error_and_not_begun_again",
     ),
     Mutant(
@@ -358,8 +358,8 @@ MUTANTS = (
     ),
     Mutant(
         _PACK,
-        "#value == 5 and value or UNKNOWN",
-        "value",
+        "if #content[i] ~= 5 then",
+        "if false then",
         f"{_PACKED}::test_an_entry_that_cannot_be_read_stays_in_doubt",
     ),
     Mutant(

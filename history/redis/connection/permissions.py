@@ -18,8 +18,8 @@ from history.redis.connection.probe import pool_of
 from history.redis.connection.wires import answer_of
 from history.store.inspection import Refusal
 
-#: A call in a script: a command, and its subcommand if it has one.
-_CALL = re.compile(r"redis\.p?call\(\s*'([A-Z]+)'(?:,\s*'([A-Z]+)')?")
+#: A call in a script, under each name that scripts give it: a command, and its subcommand if it has one.
+_CALL = re.compile(r"\b(?:p?call|try|write)\(\s*'([A-Z]+)'(?:,\s*'([A-Z]+)')?")
 
 #: Commands with subcommands; the second word of all other commands is a key.
 _CONTAINERS = frozenset({"XGROUP", "XINFO"})

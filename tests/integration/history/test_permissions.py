@@ -111,6 +111,8 @@ class TestRedis:
             ("~* +@all -xadd", Capability.JOURNAL, "XADD", "ACL SETUSER worker +xadd"),
             ("~* +@all -zadd", Capability.PARKING, "ZADD", "ACL SETUSER worker +zadd"),
             ("~doubtless:{book}* +@all", Capability.CONTROL, "the keys doubtless:{:}:report", "~doubtless:*"),
+            ("~* +@all -hsetnx", Capability.BATCHES, "HSETNX", "ACL SETUSER worker +hsetnx"),
+            ("~* +@all -getrange", Capability.MESSAGES, "GETRANGE", "ACL SETUSER worker +getrange"),
             ("~* +@all -eval", Capability.UPKEEP, "EVAL", "ACL SETUSER worker +eval"),
         ],
     )

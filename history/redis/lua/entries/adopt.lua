@@ -41,8 +41,8 @@ for i = 1, asked_for do
   reply[i] = adopt(ARGV[1 + asked_for + i], (struct.unpack('>I8', ARGV[1 + i])))
 end
 if adopted > 0 then
-  split()
   redis.call('HINCRBY', ledger, field('c', batch.fence), adopted)
+  split()
 end
 save()
 if #gone > 0 then redis.call('HDEL', KEYS[1], unpack(gone)) end

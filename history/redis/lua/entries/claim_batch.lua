@@ -105,7 +105,7 @@ for i = 1, asked_for do
   local shown = others and look_in_others(short, i) or in_flight and look_in_flight(in_flight[i])
   if not shown then
     if not keys then prepare() end
-    if numbers[i] >= packed and call('HSETNX', keys[i], short, held) == 1 then
+    if numbers[i] >= packed and try('HSETNX', keys[i], short, held) == 1 then
       if take('>I4', short) >= SAMPLED then count = count + SAMPLE end
     else
       local value = read(keys[i], numbers[i], packed, short)
@@ -125,8 +125,8 @@ for i = 1, asked_for do
 end
 
 if claimed > 0 then
-  split()
   redis.call('HINCRBY', ledger, field('c', batch.fence), claimed)
+  split()
 end
 if keys then save() end
 return {now, known_epoch, batch.fence, table.concat(answers), unpack(entries)}

@@ -16,16 +16,11 @@ local UNKNOWN = string.rep('\255', 5)  -- in place of a value that cannot be rea
 -- Packs a bucket, unless it is packed already: the field "meta" may come from a snapshot.
 local function pack_bucket(key)
   if is_packed(key) or redis.call('HLEN', key) > LARGEST then return end
-  local fields, kept, last, whole = redis.call('HGETALL', key), {}, 0, false
-  for i = 1, #fields, 2 do
-    local short, value = fields[i], fields[i + 1]
-    if short == '' then whole = true end
-    if #short == SHORT then  -- the others were written by others, and nothing looks for them
-      kept[last + 1], kept[last + 2] = short, #value == 5 and value or UNKNOWN
-      last = last + 2
-    end
+  local content, whole = content_of(key)
+  for i = 2, #content, 2 do
+    if #content[i] ~= 5 then content[i] = UNKNOWN end
   end
-  if whole then write_packed(key, kept) end  -- a missing bucket stays missing, for all who look into it
+  if whole then write_packed(key, content) end  -- a missing bucket stays missing, for all who look into it
 end
 
 if fresh then return 0 end

@@ -15,17 +15,17 @@ local meta = redis.call('HGET', KEYS[1], 'meta')
 -- How many fields of a hash and how many buckets one call reads, which takes about 3 ms. The ledger has three fields
 -- for each batch, and deleting it costs more than reading it.
 local IN_FLIGHT, IN_LEDGER = 500, 300
-local deleted, left = 0, 50
+local deleted, left, is_saved = 0, 50, true
 
 -- Forgets a batch; without its record, its entries are absent, and vanish with their slice, if that has not ended.
 local function purge_batch(number, batch)
-  local held = tonumber(redis.call('HGET', ledger, 'c ' .. number)) or 0
+  local held = math.max(0, tonumber(redis.call('HGET', ledger, 'c ' .. number)) or 0)
   local half = math.ceil((batch.expires - batch.started) / 2)
   local begin = math.floor(batch.started / half) * half
   if not name or length ~= half or begins ~= begin then
     open(function() return length == half and begins == begin end)
   end
-  if name then stale = stale + held end
+  if name then stale, is_saved = stale + held, false end
   deleted = deleted + held
   redis.call('HDEL', ledger, 'b ' .. number, 'c ' .. number)
   local token = 'o ' .. batch.owner
@@ -72,5 +72,5 @@ local function purge_bucket(slice, key)
 end
 
 local cursor = walk(ARGV[1], purge_started, purge_batches, stride, purge_bucket)
-if name then save() end
+if not is_saved then save() end
 return {cursor, deleted}

@@ -34,7 +34,8 @@ for _, one in ipairs(open) do
   if asked == 'R' then
     -- Opened again, the batch gets another number, so that what it held before stays absent.
     open_slice(batch.started, batch.expires - batch.started)
-    stale = stale + (redis.call('HGET', ledger, field('c', number)) or 0)
+    -- Rows of a claim that failed half way are not counted, and the count may be less than 0.
+    stale = stale + math.max(0, tonumber(redis.call('HGET', ledger, field('c', number))) or 0)
     redis.call('HDEL', ledger, one.token, field('c', number))
   end
 end

@@ -9,11 +9,11 @@ else
   head = (asked == 'O' and OK or FAILED) + math.ceil((started - begins) / step)  -- so that no entry expires early
 end
 local short, written, added = string.sub(digest, 1, SHORT), struct.pack('>I2I3', head, fence % FENCES), nil
-if bucket < packed and is_packed(target) then  -- never in settle.lua
-  added = insert_packed(target, short, written) and 1 or 0
+if insert_into and is_packed(target) then
+  added = insert_into(target, {short, written})
 else
   -- Writing the bucket's own field as well costs less than a check: the count reveals a bucket that was gone.
-  added = redis.call('HSET', target, short, written, '', '')
+  added = write('HSET', target, short, written, '', '')
   if added == 2 then
     redis.call('HDEL', target, short, '')
     error('LOST ' .. target, 0)

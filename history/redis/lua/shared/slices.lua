@@ -17,6 +17,10 @@ local moved_from = {}  -- a bucket and what it held before it was split, ...
 local function save(...)
   close_slice()
   redis.call('HSET', KEYS[1], 'meta', struct.pack(META, LAYOUT, last_fence, epoch) .. string.sub(meta, SLICES), ...)
+  if fresh then
+    redis.call('HSET', KEYS[1] .. ':origin', 'epoch', string.format('%.0f', epoch))
+    fresh = false
+  end
   for i = 1, #moved_from, 2 do delete_from(moved_from[i], moved_from[i + 1]) end
   moved_from = {}
 end
@@ -36,8 +40,9 @@ local function open_named(wanted)
   if name ~= wanted then open(function() return name == wanted end) end
 end
 
+-- Begins a bucket. It may be there already, even packed, if the field "meta" is from a snapshot or was deleted.
 local function begin_bucket(key)
-  redis.call('HSET', key, '', '')
+  if not is_packed(key) then redis.call('HSET', key, '', '') end
   redis.call('PEXPIREAT', key, begins + 3 * length + 1000)
 end
 
@@ -61,6 +66,7 @@ local function open_slice(started, time_to_live)
   name, begins, length, step = string.format('%.0f:%.0f', half, begin / half), begin, half, math.ceil(half / (UNITS - 1))
   buckets, power, packed, count, stale = 1, 1, 0, 0, 0
   begin_bucket(KEYS[1] .. ':' .. name .. ':0')
+  save()  -- as in split(), if something fails later
 end
 
 -- Adds a bucket, and moves to it the entries whose hash belongs there now.
@@ -76,7 +82,7 @@ local function add_bucket()
   if not whole then error('LOST ' .. source, 0) end
   begin_bucket(target)
   if #moved > 0 then
-    redis.call('HSET', target, unpack(moved))
+    insert_into(target, moved)
     moved_from[#moved_from + 1], moved_from[#moved_from + 2] = source, gone
   end
   buckets = added + 1
@@ -85,8 +91,16 @@ end
 
 -- Adds the buckets that are needed for the number of entries.
 local function split()
-  while count > buckets * LOAD do add_bucket() end
+  while count > buckets * LOAD do
+    local done, problem = pcall(add_bucket)
+    if not done then
+      save()  -- a bucket that is added, but not noted, would later bring back entries that were deleted meanwhile
+      error(problem, 0)
+    end
+  end
 end
+
+local write = redis.call
 
 local function insert(digest, started, asked, fence)
   --include shared/insert

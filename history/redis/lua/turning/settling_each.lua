@@ -5,6 +5,7 @@ local reply, gone, changed = {}, {}, false
 local name, begins, length, step, buckets, power, packed, count, stale, at, after
 if meta and string.byte(meta) ~= LAYOUT then error('SPOILT ' .. KEYS[1], 0) end
 local take, sub = struct.unpack, string.sub  -- a local is found faster
+local insert_into, write = nil, redis.pcall  -- settle_any.lua writes to packed buckets
 local half, starts, ends  -- of the last record: what is claimed together has the same times
 
 for i = 1, asked_for do
@@ -22,9 +23,8 @@ for i = 1, asked_for do
     end
     if asked ~= 'R' and not name then
       at = SLICES
-      while at < #meta do
+      while meta and at < #meta do
         name, begins, length, step, buckets, power, packed, count, stale, after = struct.unpack(SLICE, meta, at)
-        -- settle_any.lua writes to slices with packed buckets.
         if length == half and started >= begins and started < begins + half and packed == 0 then break end
         name, at = nil, after
       end
@@ -32,6 +32,7 @@ for i = 1, asked_for do
     local fits = name and length == half and started >= begins and started < begins + half
     if fits and asked ~= 'R' then
       --include shared/insert
+      fits = type(added) == 'number'  -- the field "meta" does not count all packed buckets
     end
     if fits or asked == 'R' then gone[#gone + 1], reply[i] = digest, '1' end
   end

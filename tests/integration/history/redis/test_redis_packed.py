@@ -1,9 +1,9 @@
 """Completed entries in Redis after their slice of time has ended: packed buckets answer as before."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from itertools import pairwise
+from itertools import islice, pairwise
 from random import Random
 from threading import Thread
 from typing import Any
@@ -290,6 +290,29 @@ def test_a_bucket_that_is_too_large_to_be_packed_stays_a_hash_and_answers(
     assert outcomes(history, "u1", "late") == [None, OK]
 
 
+def test_a_bucket_with_more_entries_than_a_command_has_words_is_split_and_purged(
+    history: RedisHistory, client: Any, time_to_live: timedelta
+) -> None:
+    """A sender that chooses its uuids may bring all of them into one bucket."""
+    complete(history, ["first"], time_to_live)
+    (bucket,) = buckets(client)
+    value = client.hget(bucket, short_digest("first"))
+    assert value is not None
+    client.hset(bucket, short_digest("first"), bytes(2) + value[2:])  # it started with the slice
+    random = Random(7)  # noqa: S311
+    moved = {random.randbytes(3) + b"\1" + random.randbytes(6): bytes(2) + value[2:] for _ in range(9000)}
+    client.hset(bucket, mapping=moved)
+    complete(history, names(200), time_to_live)  # bucket 1 is added
+
+    assert drive(history.stats(TRIGGER)).completed == 9201
+    assert set(outcomes(history, "first", *names(200))) == {OK}
+    assert len(buckets(client)) > 1
+    age(client, TRIGGER)
+    age(client, TRIGGER)
+
+    assert drive(history.purge(TRIGGER)) >= 9001
+
+
 @pytest.mark.parametrize("is_packed", [False, True])
 def test_digests_that_differ_in_their_tenth_byte_are_two(
     history: RedisHistory, client: Any, time_to_live: timedelta, *, is_packed: bool
@@ -406,6 +429,25 @@ def begin_two_steps_earlier(client: Any, bucket: bytes, first_ones: int | None =
     client.set(bucket, bytes(content), keepttl=True)
 
 
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_entries_of_a_purged_batch_are_not_counted(
+    history: RedisHistory, client: Any, time_to_live: timedelta, *, is_packed: bool
+) -> None:
+    """They stay in their buckets until the end of the slice, without the record that gives their state."""
+    of_batch = names(100)
+    drive(history.claim(TRIGGER, of_batch, BatchOwner("q/1"), time_to_live=time_to_live))
+    assert drive(history.settle_batch(TRIGGER, BatchOwner("q/1"), OK))
+    age(client, TRIGGER)
+    if is_packed:
+        drive(history.purge(TRIGGER))
+    age(client, TRIGGER)
+
+    assert drive(history.purge(TRIGGER)) == 100
+
+    assert set(outcomes(history, *of_batch)) == {None}
+    assert drive(history.stats(TRIGGER)).completed == 0
+
+
 def test_few_expired_entries_of_a_packed_bucket_wait_for_more(
     history: RedisHistory, client: Any, time_to_live: timedelta
 ) -> None:
@@ -435,6 +477,128 @@ def test_an_entry_that_cannot_be_read_stays_in_doubt(
 
     assert outcomes(history, "u1", "u2", "u3") == [STARTED, OK, None]
     assert len(drive(history.scan(TRIGGER)).entries) == 2
+
+
+def sampled_in_even_buckets(*counts: int) -> Iterator[list[str]]:
+    """Yield lists of uuids: each counts as 16 entries, and belongs to a bucket with an even number."""
+    digests = {uuid: short_digest(uuid) for uuid in names(5000)}
+    sampled = iter([uuid for uuid, key in digests.items() if key[0] >= 0xF0 and key[3] % 2 == 0])
+    for count in counts:
+        yield list(islice(sampled, count))
+
+
+def test_a_forgotten_entry_stays_absent_after_half_of_a_split_failed(
+    history: RedisHistory, client: Any, time_to_live: timedelta
+) -> None:
+    """Bucket 2 was added, from bucket 0; bucket 3 was not, because bucket 1 was lost."""
+    sampled = [
+        uuid for uuid in names(3000) if short_digest(uuid)[0] >= 0xF0 and short_digest(uuid)[3] % 2 == 0
+    ]
+    first, more, rest = sampled[:5], sampled[5:25], sampled[25:30]
+    complete(history, first, time_to_live)
+    assert len(buckets(client)) == 2
+    lost, owner = buckets(client)[1], BatchOwner("q/1")
+    saved = client.dump(lost)
+    client.delete(lost)
+    with pytest.raises(HistoryLostError, match=lost.decode()):
+        drive(history.claim(TRIGGER, more, owner, time_to_live=time_to_live))
+    moved = next(uuid for uuid in first if short_digest(uuid)[3] % 4 == 2)
+
+    assert drive(history.forget(TRIGGER, moved))
+    client.restore(lost, 0, saved)
+    drive(history.claim(TRIGGER, rest, owner, time_to_live=time_to_live))
+
+    assert len(buckets(client)) > 2
+    assert outcomes(history, moved) == [None]
+    assert [outcome for outcome in outcomes(history, *first) if outcome] == [OK] * 4
+    assert set(outcomes(history, *more, *rest)) == {STARTED}
+
+
+def test_a_forgotten_entry_stays_absent_after_a_claim_of_a_batch_failed_at_its_count(
+    history: RedisHistory, client: Any, time_to_live: timedelta
+) -> None:
+    first, more, rest = sampled_in_even_buckets(5, 20, 5)
+    complete(history, first, time_to_live)
+    owner = BatchOwner("q/1")
+    moved = next(uuid for uuid in first if short_digest(uuid)[3] % 4 == 2)
+
+    client.execute_command("ACL", "SETUSER", "default", "-hincrby")
+    try:
+        with pytest.raises(NotPermittedError):
+            drive(history.claim(TRIGGER, more, owner, time_to_live=time_to_live))
+    finally:
+        client.execute_command("ACL", "SETUSER", "default", "+@all")
+    assert drive(history.forget(TRIGGER, moved))
+    drive(history.claim(TRIGGER, [*more, *rest], owner, time_to_live=time_to_live))
+
+    assert len(buckets(client)) > 2
+    assert outcomes(history, moved) == [None]
+
+
+@pytest.mark.parametrize("is_released", [False, True])
+def test_rows_of_a_claim_that_failed_half_way_do_not_make_a_count_negative(
+    history: RedisHistory, client: Any, time_to_live: timedelta, *, is_released: bool
+) -> None:
+    owner, rows = BatchOwner("q/1"), names(20, "row")
+    complete(history, names(5), time_to_live)
+    client.execute_command("ACL", "SETUSER", "default", "-hincrby")
+    try:
+        with pytest.raises(NotPermittedError):
+            drive(history.claim(TRIGGER, rows, owner, time_to_live=time_to_live))
+    finally:
+        client.execute_command("ACL", "SETUSER", "default", "+@all")
+    for row in rows:
+        assert drive(history.forget(TRIGGER, row))
+
+    deleted = 0
+    if is_released:
+        assert drive(history.settle_batch(TRIGGER, owner, None))
+    else:
+        age(client, TRIGGER)
+        age(client, TRIGGER)
+        deleted = drive(history.purge(TRIGGER))
+
+    assert deleted in {0, 5}  # the completed ones live until the end of their step
+    assert drive(history.stats(TRIGGER)).completed == 5 - deleted
+
+
+def test_a_forgotten_entry_stays_absent_after_another_entry_of_its_call_could_not_be_settled(
+    history: RedisHistory, client: Any, time_to_live: timedelta
+) -> None:
+    """Its settlement begins the present slice; the other one needs a lost bucket of the slice before."""
+    done, even, (next_one,) = sampled_in_even_buckets(5, 1, 1)
+    complete(history, done, time_to_live)
+    odd = [uuid for uuid in names(50, "odd") if short_digest(uuid)[3] % 2][:1]
+    odd_fences = claim(history, odd, time_to_live)
+    pack(history, client)
+    fences = claim(history, [*even, next_one], time_to_live)
+    lost = buckets(client)[1]
+    saved = client.dump(lost)
+    client.delete(lost)
+    with pytest.raises(HistoryLostError, match=lost.decode()):
+        settle(history, [*even, *odd], [fences[0], *odd_fences])
+
+    while drive(history.forget(TRIGGER, even[0])):
+        pass
+    client.restore(lost, 0, saved)
+    settle(history, [next_one], fences[1:])
+
+    assert outcomes(history, *even, *odd, next_one) == [None, STARTED, OK]
+
+
+def test_short_fields_of_other_programs_keep_no_bucket_from_being_split(
+    history: RedisHistory, client: Any, time_to_live: timedelta
+) -> None:
+    complete(history, ["first"], time_to_live)
+    (bucket,) = buckets(client)
+    client.hset(bucket, "x", "of another program")
+
+    complete(history, names(300), time_to_live)
+    drive(history.claim(TRIGGER, names(200, "b"), BatchOwner("q/1"), time_to_live=time_to_live))
+
+    assert len(buckets(client)) > 2
+    assert set(outcomes(history, *names(300))) == {OK}
+    assert len(drive(history.scan(TRIGGER)).entries) == 501
 
 
 def test_a_lost_packed_bucket_is_an_error_and_not_begun_again(
@@ -614,6 +778,73 @@ def test_entries_are_found_with_a_field_meta_from_before_the_packing(
     drive(history.purge(TRIGGER))
     assert set(outcomes(history, *names(300))) == {OK}
     assert drive(history.stats(TRIGGER)).completed == 300
+
+
+def test_entries_are_written_with_a_field_meta_from_before_the_packing(
+    history: RedisHistory, client: Any, time_to_live: timedelta
+) -> None:
+    """A snapshot of the field, which an operator has put back, does not count the packed buckets."""
+    owner, late = BatchOwner("q/1"), names(200, "late")
+    complete(history, names(300), time_to_live)
+    drive(history.claim(TRIGGER, ["a"], owner, time_to_live=time_to_live))
+    fences = claim(history, late, time_to_live)
+    age(client, TRIGGER)
+    meta = client.hget(HISTORY, "meta")
+    drive(history.purge(TRIGGER))
+    client.hset(HISTORY, "meta", meta)
+
+    settle(history, late, fences)
+    claims = drive(history.claim(TRIGGER, [*names(50), *names(150, "b")], owner))
+
+    assert [claimed.found is None for claimed in claims] == [False] * 50 + [True] * 150
+    assert drive(history.settle_batch(TRIGGER, owner, FAILED))
+    assert set(outcomes(history, *names(300), *late)) == {OK}
+    assert set(outcomes(history, "a", *names(150, "b"))) == {FAILED}
+    assert drive(history.stats(TRIGGER)).completed == 651
+
+
+def test_buckets_are_added_over_packed_ones_that_the_field_meta_does_not_list(
+    history: RedisHistory, client: Any, time_to_live: timedelta
+) -> None:
+    complete(history, ["u0"], time_to_live)
+    late, later = names(200, "late"), names(1000, "later")
+    fences = claim(history, late, time_to_live)
+    later_fences = [
+        fence for n in range(0, 1000, 200) for fence in claim(history, later[n : n + 200], time_to_live)
+    ]
+    age(client, TRIGGER)
+    meta = client.hget(HISTORY, "meta")
+    settle(history, late, fences)
+    drive(history.purge(TRIGGER))
+    assert forms(client).count(b"string") > 1
+    client.hset(HISTORY, "meta", meta)
+
+    settle(history, later, later_fences)
+
+    assert len(buckets(client)) > 8
+    assert set(outcomes(history, "u0", *later)) == {OK}
+    assert set(outcomes(history, *late)) == {OK}
+
+
+def test_a_run_ends_after_the_loss_of_the_field_meta_was_accepted(
+    history: RedisHistory, client: Any, time_to_live: timedelta
+) -> None:
+    """Its slice begins again, over the packed buckets of before."""
+    complete(history, names(300), time_to_live)
+    late = names(100, "late")
+    fences = claim(history, late, time_to_live)
+    pack(history, client)
+
+    client.hdel(HISTORY, "meta")
+    with pytest.raises(HistoryLostError, match=HISTORY):
+        settle(history, late, fences)
+    client.hdel(f"{HISTORY}:origin", "epoch")
+    settle(history, late, fences)
+
+    assert set(outcomes(history, *late)) == {OK}
+    client.hdel(HISTORY, "meta")
+    with pytest.raises(HistoryLostError, match=HISTORY):
+        outcomes(history, "late1")
 
 
 @pytest.mark.parametrize("buckets_allowed", [0, 1])
