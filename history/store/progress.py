@@ -64,9 +64,10 @@ class BatchRecord(BaseModel):
     the series that reached the user's function: all others never did, however many there were. If an older
     version wrote the record, ``line`` is None, and only ``unentered`` is known: the last runs that never did.
     ``unfinished``: an earlier run reached it, and the batch was not completed since, so part of its effects
-    may be there. It is None if an older version wrote the record. ``changed_at`` is by the driver's clock.
-    ``counts`` are those of the report; before the end, only :data:`HANDED_OVER`, of this run or the run
-    before. ``revision`` grows with every change.
+    may be there. It is None if an older version wrote the record. ``restored``: an older state of the
+    checkpoint was restored, and no run has completed the batch since, so it may have other rows than before.
+    ``changed_at`` is by the driver's clock. ``counts`` are those of the report; before the end, only
+    :data:`HANDED_OVER`, of this run or the run before. ``revision`` grows with every change.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)

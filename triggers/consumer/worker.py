@@ -157,19 +157,20 @@ class Worker:
         """
         turns, position, until = self.pipeline.turns, 0, monotonic() + ROUND
         while position < len(received):
-            end = position + self.pipeline.at_once
             async with self.turns:
                 if self.shell.over.is_set() or (begun := self.gate.enter()) is None:
                     await receiver.recover(received[position:], AT_ONCE)
                     break
                 try:
                     if turns is not None:
+                        if position + 1 == len(received) and monotonic() < until:
+                            # Without the messages that have run: each keeps its body in memory.
+                            received, position = [received[position], *self._take_fetched()], 0
                         following = position + 1
-                        if following == len(received) and monotonic() < until:
-                            received = [*received, *self._take_fetched()]
                         turns.look(
                             received[position], received[following] if following < len(received) else None
                         )
+                    end = position + self.pipeline.at_once
                     # A provider that becomes unavailable in between delivers unanswered messages again.
                     await self._deliver(receiver, received[position:end])
                 finally:

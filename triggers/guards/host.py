@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 from history.errors import ConfigurationError, DoubtlessError
 from history.identity import canonical
-from history.json_text import NotJsonError, refuse_unreadable
+from history.json_text import refuse_unreadable
 from history.message import Message
 from history.store import HistoryStore
 from history.support.redaction import Redaction, redaction_of
@@ -61,6 +61,16 @@ class GivenUpError(DoubtlessError):
         error.__cause__ = outcome.error
         return error
 
+
+#: The classes of JSON's scalar values, except None.
+_SCALARS = {bool, int, float, str}
+
+#: Returns a value of a subclass as one of the class itself.
+_EXACT: Sequence[tuple[type, Callable[[Any], Any]]] = (
+    (int, int.__int__),
+    (float, float.__float__),
+    (str, str.__str__),
+)
 
 #: The runs inside each task of asyncio, by the names of their guards and their uuids.
 _RUNS_HERE: set[tuple[asyncio.Task[Any] | None, str, str | None]] = set()
@@ -326,7 +336,7 @@ def called_with(unit: str, name: str, args: Sequence[Any], kwargs: Mapping[str, 
         whole = _is_json(list(args)) and _is_json(dict(kwargs))
         body = {unit: name, "args": shown(args), "kwargs": shown(kwargs)}
         refuse_unreadable(body)
-    except (NotJsonError, RecursionError):  # nested too deeply, or with too many digits
+    except Exception:  # noqa: BLE001  (nested too deeply, with too many digits, or of a class that fails)
         whole, texts = False, {key: _as_text(value) for key, value in kwargs.items()}
         body = {unit: name, "args": [_as_text(value) for value in args], "kwargs": texts}
     return body if whole else {**body, CUT: "values that are not JSON are shown as text"}
@@ -337,7 +347,7 @@ def _is_json(value: Any) -> bool:
         return all(isinstance(name, str) and _is_json(item) for name, item in cast("Any", value).items())
     if isinstance(value, list | tuple):
         return all(_is_json(item) for item in cast("Sequence[Any]", value))
-    return value is None or type(value) in {bool, int, float, str}
+    return value is None or type(value) in _SCALARS
 
 
 def shown(value: Any) -> Any:
@@ -346,7 +356,11 @@ def shown(value: Any) -> Any:
         return {str(name): shown(item) for name, item in cast("Any", value).items()}
     if isinstance(value, list | tuple):
         return [shown(item) for item in cast("Sequence[Any]", value)]
-    return value if value is None or isinstance(value, bool | int | float | str) else _as_text(value)
+    if value is None or type(value) in _SCALARS:
+        return value
+    # Nobody knows what the methods of a subclass do.
+    exactly = next((exact for scalar, exact in _EXACT if isinstance(value, scalar)), _as_text)
+    return exactly(value)
 
 
 def _as_text(value: object) -> str:

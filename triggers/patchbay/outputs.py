@@ -140,7 +140,13 @@ class Outputs:
             return False
         from triggers.providers.sqljms.tables import known_identity  # noqa: PLC0415  (loads a driver)
 
-        return await known_identity(connection) == self._identity
+        # A database without tables is another one: the limbo has made its own before. It may have been asked
+        # by others before that.
+        info = connection.info
+        if info.get("dms_compared_with") != self._identity:
+            await known_identity(connection)
+            info["dms_compared_with"] = self._identity
+        return bool(info["dms_identity"] == self._identity)
 
     async def send_inside(
         self, connection: "AnyConnection", component: str, port: str, messages: Sequence[Message]

@@ -1,6 +1,8 @@
 """One call between two messages: what it does, and what becomes of the next when something fails."""
 
+import gc
 import threading
+import weakref
 from collections import Counter, deque
 from collections.abc import Callable
 from datetime import timedelta
@@ -119,6 +121,29 @@ def test_messages_that_were_fetched_meanwhile_share_round_trips_too(
         eventually(lambda: is_drained(redis_url, "orders"))
 
     assert (ran, calls.made["claim"]) == (uuids, 1)
+    drive(provider.close())
+
+
+def test_a_round_keeps_no_message_that_has_run(
+    lane: Lane, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[weakref.ref[Message]] = []
+    kept: list[int] = []
+
+    def work(message: Message) -> None:
+        gc.collect()
+        kept.append(sum(earlier() is not None for earlier in ran))
+        ran.append(weakref.ref(message))
+
+    monkeypatch.setattr(worker, "ROUND", PATIENCE)
+    send(redis_url, "orders", *(f"u{number}" for number in range(10)))
+
+    provider = FetchingProvider(open_provider(redis_url))
+    with lane.run([lane.trigger("orders", work)], cast("Provider", provider), history=redis_url):
+        eventually(lambda: is_drained(redis_url, "orders"))
+
+    # The first one is still in the answer of the provider.
+    assert (len(kept), max(kept) <= 2) == (10, True), kept
     drive(provider.close())
 
 

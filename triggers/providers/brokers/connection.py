@@ -190,15 +190,17 @@ class LivingConnection(Generic[C]):
     async def opened(self) -> C:
         """Return the connection, when it is open; raises as :meth:`BrokerConnection.opened`."""
         with self._lock:
-            if self._connection is None or self._connection.over:
-                self._connection = self._make()
-                self._connection.start()
             connection = self._connection
+            if connection is None or connection.over:
+                connection = self._make()
+                connection.start()  # without a thread, it would never open and never be over
+                self._connection = connection
         await connection.opened()
         return connection
 
     async def close(self) -> None:
         """Close the connection, if there is one."""
-        connection, self._connection = self._connection, None
+        with self._lock:
+            connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()

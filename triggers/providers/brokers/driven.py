@@ -18,6 +18,7 @@ class DrivenProvider(Generic[P]):
     def __init__(self, provider: P, thread: DriverThread) -> None:
         self._provider = provider
         self._thread = thread
+        self._closed = False
 
     def for_asyncio(self) -> Self:
         """Return itself."""
@@ -29,8 +30,12 @@ class DrivenProvider(Generic[P]):
 
     async def close(self) -> None:
         """Close the blocking form, and end the thread. Close the receivers before."""
-        await self._thread.do(self._provider.close())
-        self._thread.end()
+        if not self._closed:
+            self._closed = True
+            try:
+                await self._thread.do(self._provider.close())
+            finally:
+                self._thread.end()
 
 
 class DrivenReceiver(Generic[R]):

@@ -9,15 +9,13 @@ import queue
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from history.bridge import drive
 from history.errors import ConfigurationError
 
 T = TypeVar("T")
-
-#: A call, and the function that takes its result.
-_Job = tuple[Coroutine[Any, Any, Any], Callable[[Any, BaseException | None], None]]
 
 
 def _nothing() -> None:
@@ -42,19 +40,13 @@ class DriverThread:
         self, name: str, *, ending: Callable[[], None] = _nothing, refuse_forked: Callable[[], None] = _refuse
     ) -> None:
         self._ending, self._refuse_forked = ending, refuse_forked
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[_Call[Any] | None] = queue.SimpleQueue()
         self._process = os.getpid()
         threading.Thread(target=self._work, name=name, daemon=True).start()
 
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            coroutine, tell = job
-            try:
-                result = drive(coroutine)
-            except BaseException as error:  # noqa: BLE001  (raised where it is awaited)
-                tell(None, error)
-            else:
-                tell(result, None)
+        while (call := self._jobs.get()) is not None:
+            call.run()
         self._ending()
 
     async def do(
@@ -73,29 +65,73 @@ class DriverThread:
         if self._process != os.getpid():
             coroutine.close()
             self._refuse_forked()
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[T] = loop.create_future()
-
-        def settle(result: Any, error: BaseException | None) -> None:
-            if done.cancelled():
-                if error is None and unwanted is not None:
-                    self._jobs.put((unwanted(result), _forget))
-            elif error is not None:
-                done.set_exception(error)
-            else:
-                done.set_result(result)
-
-        def tell(result: Any, error: BaseException | None) -> None:
-            with suppress(RuntimeError):  # the event loop has ended: its connection will end as well
-                loop.call_soon_threadsafe(settle, result, error)
-
-        self._jobs.put((coroutine, tell))
-        return await done
+        call = _Call(coroutine, unwanted)
+        self._jobs.put(call)
+        try:
+            return await call.done
+        except asyncio.CancelledError:
+            if (rest := call.leave()) is not None:
+                self._jobs.put(_Call(_quietly(rest)))
+            raise
 
     def end(self) -> None:
         """End the thread when it has done everything."""
         self._jobs.put(None)
 
 
-def _forget(_result: Any, _error: BaseException | None) -> None:
-    """Drop a result that nobody waits for."""
+class _Call(Generic[T]):
+    """One call of a task, and its result. The thread handles a result that the task no longer waits for."""
+
+    def __init__(
+        self,
+        coroutine: Coroutine[Any, Any, T],
+        unwanted: Callable[[T], Coroutine[Any, Any, None]] | None = None,
+    ) -> None:
+        self._coroutine, self._unwanted = coroutine, unwanted
+        self._loop = asyncio.get_running_loop()
+        self.done: asyncio.Future[T] = self._loop.create_future()
+        self._lock = threading.Lock()
+        self._left = False
+        #: The result, after it was handed over.
+        self._handed: list[T] = []
+
+    def run(self) -> None:
+        """Drive the coroutine in the thread, and hand its result over."""
+        try:
+            result = drive(self._coroutine)
+        except BaseException as error:  # noqa: BLE001  (raised where it is awaited)
+            self._tell(partial(self._fail, error))
+            return
+        with self._lock:
+            if not self._left:
+                self._handed.append(result)
+        if not (self._handed and self._tell(partial(self._fulfil, result))) and self._unwanted is not None:
+            drive(_quietly(self._unwanted(result)))
+
+    def leave(self) -> Coroutine[Any, Any, None] | None:
+        """Wait no longer; return what is to be done with a result that was handed over already."""
+        with self._lock:
+            self._left = True
+            return self._unwanted(self._handed[0]) if self._handed and self._unwanted is not None else None
+
+    def _tell(self, answer: Callable[[], None]) -> bool:
+        """Whether the event loop still runs, and gets the answer."""
+        try:
+            self._loop.call_soon_threadsafe(answer)
+        except RuntimeError:
+            return False
+        return True
+
+    def _fulfil(self, result: T) -> None:
+        if not self.done.done():
+            self.done.set_result(result)
+
+    def _fail(self, error: BaseException) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+
+
+async def _quietly(work: Coroutine[Any, Any, None]) -> None:
+    """Do work whose failure nobody waits for."""
+    with suppress(Exception):
+        await work

@@ -159,7 +159,8 @@ class AsyncJmsProvider(DrivenProvider[JmsProvider]):
         """Open the only consumer of a temporary queue."""
         thread = JmsDriverThread(f"doubtless-jms-{purpose}")
         try:
-            name, receiver = await thread.do(self._provider.open_temporary(purpose))
+            opening = self._provider.open_temporary(purpose)
+            name, receiver = await thread.do(opening, unwanted=_close_temporary)
         except BaseException:
             thread.end()
             raise
@@ -168,6 +169,10 @@ class AsyncJmsProvider(DrivenProvider[JmsProvider]):
     async def ping(self) -> None:
         """Return when the provider answers."""
         await self._thread.do(self._provider.ping())
+
+
+async def _close_temporary(opened: tuple[str, JmsReceiver]) -> None:
+    await opened[1].close()
 
 
 class AsyncJmsReceiver(DrivenReceiver[JmsReceiver]):

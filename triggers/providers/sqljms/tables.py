@@ -316,7 +316,7 @@ async def tables_exist(connection: AnyConnection) -> bool:
 
 
 async def known_identity(connection: AnyConnection) -> int | None:
-    """Return :func:`identity_of` a connection, and remember it with the connection once there are tables."""
+    """Return :func:`identity_of` a connection, and note it in its ``info``; without tables, ask each time."""
     info = cast("dict[str, object]", connection.info)
     number = cast("int | None", info.get("dms_identity"))
     if number is None:

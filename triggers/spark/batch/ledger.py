@@ -89,17 +89,20 @@ class Ledger:
         beginning = Beginning(
             query=query, batch=batch_id, lineage=identity.lineage, run=uuid4().hex[:12], name=identity.name
         )
-        beginning = replace(beginning, restored=self._is_restored(beginning))
+        beginning = replace(beginning, restored=self._is_restored(beginning, latest))
         record = patiently(self.settings.patience, begin, progress, name, beginning, datetime.now(UTC))
         if record.attempt > 1:
             notes.append(f"run {record.attempt} of this batch")
         return record, notes
 
-    def _is_restored(self, beginning: Beginning) -> bool:
-        """Whether the batch before has begun again since this one, because its checkpoint was restored.
+    def _is_restored(self, beginning: Beginning, latest: Sequence[BatchRecord]) -> bool:
+        """Whether a later batch was the last, or the batch before has begun again since this one.
 
-        Spark repeats only its last batch.
+        Spark repeats only its last batch. So the checkpoint was restored.
         """
+        own = (last for last in latest if last.query == beginning.query)
+        if any(last.lineage == beginning.lineage and last.batch > beginning.batch for last in own):
+            return True
         earlier = self._read(beginning.query, beginning.batch)
         if earlier is None or earlier.lineage != beginning.lineage:
             return False

@@ -66,16 +66,18 @@ class Queries:
 
     def went_on(self, progress: StreamingQueryProgress) -> None:
         """Note a completed batch."""
+        # Read all of it first: a report that cannot be read changes nothing.
+        seconds, rows = progress.batchDuration / 1000, progress.numInputRows
+        rates = _finite(progress.inputRowsPerSecond), _finite(progress.processedRowsPerSecond)
         with self._lock:
             state = self._named(progress.id, progress.name)
             state.heard_at = time()
             state.batches += 1
-            state.seconds += progress.batchDuration / 1000
-            state.rows += progress.numInputRows
+            state.seconds += seconds
+            state.rows += rows
             state.last_batch = progress.batchId
             state.runs.add(progress.runId)  # Spark reports an end after everything else, so this run goes on
-            state.input_rate = _finite(progress.inputRowsPerSecond)
-            state.processed_rate = _finite(progress.processedRowsPerSecond)
+            state.input_rate, state.processed_rate = rates
 
     def waited(self, query: UUID) -> None:
         """Note that a query waits for data."""

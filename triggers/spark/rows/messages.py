@@ -79,6 +79,7 @@ def message_of(row: Mapping[str, Any], columns: Columns, *, destination: str, uu
 
     Raises:
         pydantic.ValidationError: the row's uuid, message id or delivery count is invalid.
+        NoIdentityError: its message id is too many bytes.
     """
     named = {columns.uuid, columns.message_id, columns.delivery_count, columns.body}
     headers: dict[str, Any] = {}
@@ -107,7 +108,7 @@ def message_of_keyed(row: Mapping[str, Any], columns: Columns, *, destination: s
     """
     try:
         return message_of(row, columns, destination=destination, uuid=uuid)
-    except ValidationError:
+    except (ValidationError, NoIdentityError):
         return Message(uuid=uuid, body=plain(dict(row)), destination=destination)
 
 
@@ -117,7 +118,10 @@ def body_of(row: Mapping[str, Any], columns: Columns) -> Any:
 
 
 def _text(row: Mapping[str, Any], column: str | None) -> str | None:
-    return None if column is None else _as_text(row[column]) or None
+    try:
+        return None if column is None else _as_text(row[column]) or None
+    except IdentityError as error:
+        raise NoIdentityError(column, f"cannot be its message id: {error.problem}") from error
 
 
 def _count(row: Mapping[str, Any], column: str | None) -> Any:

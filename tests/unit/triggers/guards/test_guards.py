@@ -1,11 +1,13 @@
 """A guard runs what it is given once for each uuid, and judges it as a trigger judges its service."""
 
 import asyncio
-from collections.abc import Callable
+from collections import UserDict
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from contextvars import copy_context
 from datetime import timedelta
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -316,6 +318,21 @@ class Unshown:
         raise RuntimeError("the session of this object is closed")
 
 
+class Closed(UserDict[str, int]):
+    """A mapping that cannot be read any more, such as a closed ``shelve``."""
+
+    def __iter__(self) -> Iterator[str]:
+        raise ValueError("invalid operation on closed shelf")
+
+
+class Markup(str):
+    __slots__ = ()
+
+
+class Amount(int):
+    pass
+
+
 def nested(levels: int) -> Any:
     value: Any = "end"
     for _ in range(levels):
@@ -325,8 +342,18 @@ def nested(levels: int) -> Any:
 
 @pytest.mark.parametrize(
     "argument",
-    [nested(250), nested(5000), {"a": Unshown()}, 10**5000],
-    ids=["deep", "too deep to show", "not shown", "long"],
+    [
+        nested(250),
+        nested(5000),
+        {"a": Unshown()},
+        10**5000,
+        {10**5000: 1},
+        {Unshown(): 1},
+        {"a": Closed(a=1)},
+        {"a": Markup("\ud800")},
+        {"a": Amount(10**5000)},
+    ],
+    ids=["deep", "too deep to show", "not shown", "long", "key", "bad key", "closed", "text", "number"],
 )
 def test_a_call_with_an_argument_that_cannot_be_kept_is_still_a_message(argument: Any) -> None:
     body: Any = called_with("task", "book", ["o-1", argument], {"argument": argument})
@@ -335,3 +362,9 @@ def test_a_call_with_an_argument_that_cannot_be_kept_is_still_a_message(argument
     assert "o-1" in body["args"][0]
     assert type(body["kwargs"]["argument"]) in {str, dict}
     assert CUT in body
+
+
+def test_a_value_of_a_subclass_is_kept_as_a_value_of_the_class_itself() -> None:
+    body = called_with("task", "book", [Markup("<b>"), Amount(3), HTTPStatus.OK], {})
+
+    assert [(type(value), value) for value in body["args"]] == [(str, "<b>"), (int, 3), (int, 200)]

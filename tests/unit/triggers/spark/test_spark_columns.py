@@ -198,6 +198,17 @@ def test_a_row_with_an_identity_is_a_message_however_long_its_columns_are(column
     assert (message.uuid, message.destination, message.body) == ("a", "orders", row)
 
 
+def test_a_message_id_of_too_many_bytes_is_none() -> None:
+    row = {"uuid": "a", "id": b"\xff" * 100_000, "body": "b"}
+    columns = Columns(uuid="uuid", message_id="id", body="body")
+
+    with pytest.raises(NoIdentityError, match="its id cannot be its message id"):
+        message_of(row, columns, destination="orders", uuid="a")
+
+    message = message_of_keyed(row, columns, destination="orders", uuid="a")
+    assert (message.uuid, message.body) == ("a", {**row, "id": "ff" * 100_000})
+
+
 @pytest.mark.parametrize("name", ["__doubtless_key", "__DOUBTLESS_Verdict", "__doubtless_anything"])
 def test_a_column_that_could_be_taken_for_ours_is_refused(name: str) -> None:
     schema = t.StructType([t.StructField("uuid", t.StringType()), t.StructField(name, t.StringType())])

@@ -4,6 +4,7 @@ import pickle
 import re
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
@@ -181,6 +182,18 @@ def test_what_goes_wrong_with_an_event_is_logged_and_touches_no_query(
         *("the start", "the progress"),
         *("the pause", "the end"),
     ]
+
+
+def test_the_report_of_a_batch_that_cannot_be_read_counts_nothing(driver: Driver) -> None:
+    driver.start()
+    driver.progress()
+    before = driver.samples()
+
+    half: dict[str, Any] = {"id": ORDERS, "runId": RUN, "name": "orders", "batchId": 8, "batchDuration": 500}
+    progress = SimpleNamespace(**half, numInputRows=12, inputRowsPerSecond=None)
+    driver.listener.onQueryProgress(cast("Any", SimpleNamespace(progress=progress)))
+
+    assert driver.samples() == before
 
 
 def _report(**counts: int) -> BatchReport:

@@ -1,9 +1,14 @@
 """The threads in which Java works, in a process that has used none."""
 
+import asyncio
 import subprocess
 import sys
+import threading
+from typing import Any, cast
 
 from tests import ROOT
+from tests.fixtures.waiting import PATIENCE, eventually
+from triggers.providers.jms.provider import AsyncJmsProvider, JmsDriverThread
 
 #: A provider for asyncio that is closed before anything was asked of it.
 UNUSED = """
@@ -23,3 +28,32 @@ def test_a_thread_that_used_no_java_ends_in_silence() -> None:
     )
 
     assert ended.stderr == ""
+
+
+class Opening:
+    """A provider whose temporary queue is there when ``goes_on`` is set; it is also its receiver."""
+
+    def __init__(self) -> None:
+        self.begun, self.goes_on, self.closed = threading.Event(), threading.Event(), threading.Event()
+
+    async def open_temporary(self, purpose: str) -> tuple[str, Any]:
+        self.begun.set()
+        assert self.goes_on.wait(PATIENCE)
+        return purpose, self
+
+    async def close(self) -> None:
+        self.closed.set()
+
+
+async def test_a_temporary_queue_that_nobody_waits_for_any_more_is_closed() -> None:
+    blocking = Opening()
+    provider = AsyncJmsProvider(cast("Any", blocking), JmsDriverThread("doubtless-jms"))
+
+    opened = asyncio.create_task(provider.open_temporary("replies"))
+    await asyncio.to_thread(blocking.begun.wait, PATIENCE)
+    opened.cancel()
+    await asyncio.gather(opened, return_exceptions=True)
+    blocking.goes_on.set()
+
+    await asyncio.to_thread(eventually, blocking.closed.is_set)
+    await provider.close()
