@@ -83,7 +83,13 @@ class AmqpConnection(BrokerConnection):
 
     def _hang_up(self, future: "Future[Any]") -> None:
         self._closing = future
-        self.native.close()
+        if self.ready.done():
+            self.native.close()
+        elif (transport := self.native.transport) is not None:  # the broker may not answer
+            transport.close_tail()
+            transport.close_head()
+        else:
+            self._container.stop()
 
     def schedule(self, seconds: float, work: Callable[[], object]) -> None:
         """Run something after a while; called on the connection's thread."""

@@ -46,6 +46,8 @@ class BrokerConnection:
         self._lock = forkable_lock()
         self._asked: set[Future[Any]] = set()
         self._over = False
+        #: Set when nobody wants it any more, maybe before it has opened.
+        self._unwanted = False
         self._error: Exception | None = None
 
     def start(self) -> None:
@@ -104,12 +106,13 @@ class BrokerConnection:
             self._call(lambda: quietly(work))
 
     async def close(self) -> None:
-        """End the connection."""
+        """End the connection; whoever waits for it to open gets a ProviderUnavailableError."""
 
         def close(future: "Future[Any]") -> None:
             self.forget(future)
             self._hang_up(future)
 
+        self._unwanted = True
         if not self.over:
             try:
                 await self.ask("closing the connection", close)
@@ -129,7 +132,7 @@ class BrokerConnection:
         try:
             for host, port in self._url.hosts:
                 self._serve(host, port)
-                if self.ready.done():
+                if self.ready.done() or self._unwanted:
                     break
         except Exception as error:  # noqa: BLE001  (the waiting callers must not wait for ever)
             _log.exception("connection to %s failed unexpectedly; the next call connects again", self.what)
@@ -156,7 +159,10 @@ class BrokerConnection:
         raise NotImplementedError
 
     def _hang_up(self, future: "Future[Any]") -> None:
-        """Begin to close the connection, and fulfil the future at its end; called on the thread."""
+        """Begin to close the connection, and fulfil the future at its end; called on the thread.
+
+        The connection may not have opened yet. Then the broker may never answer.
+        """
         raise NotImplementedError
 
     def _translated(self, error: Exception, doing: str) -> Exception:

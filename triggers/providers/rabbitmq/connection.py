@@ -48,6 +48,11 @@ class RabbitConnection(BrokerConnection):
         return channel
 
     def _hang_up(self, future: "Future[Any]") -> None:
+        if not self.ready.done():
+            # pika fails if it is closed while it connects. The garbage collector closes its socket.
+            self._loop.stop()
+            fulfil(future, None)
+            return
         self._native.add_on_close_callback(partial(_closed, future))
         self._native.close()
 

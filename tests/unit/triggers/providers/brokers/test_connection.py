@@ -1,12 +1,19 @@
 """The connection of a provider, which its callers share: it is opened and closed by several threads."""
 
+import gc
+import socket
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from history.bridge import drive
 from history.shell import ThreadShell
+from tests.fixtures.waiting import PATIENCE, eventually
+from triggers import ProviderUnavailableError, open_provider
+from triggers.providers.brokers.connection import PATIENCE as BROKERS_PATIENCE
 from triggers.providers.brokers.connection import BrokerConnection, LivingConnection
 from triggers.providers.brokers.url import BrokerUrl
 
@@ -61,3 +68,39 @@ def test_a_connection_that_is_closed_while_it_is_opened_has_started_before() -> 
     assert (opened, line.closed) == (line, 1)
     drive(living.close())
     assert line.closed == 1
+
+
+@pytest.fixture
+def silent() -> Iterator[socket.socket]:
+    """A server that takes connections, and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(PATIENCE)
+        yield server
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("scheme", ["rabbitmq", "amqp"])
+def test_a_connection_that_has_not_opened_can_be_closed(scheme: str, silent: socket.socket) -> None:
+    host = f"127.0.0.1:{silent.getsockname()[1]}"
+    provider: Any = open_provider(f"{scheme}://u:p@{host},{host}")
+    failures: list[ProviderUnavailableError] = []
+
+    def ping() -> None:
+        try:
+            drive(provider.ping())
+        except ProviderUnavailableError as error:
+            failures.append(error)
+
+    asking = threading.Thread(target=ping)
+    asking.start()
+    line, _ = silent.accept()
+    begun = time.monotonic()
+    drive(provider.close())
+    took = time.monotonic() - begun
+    asking.join()
+    line.close()
+
+    assert (len(failures), took < BROKERS_PATIENCE) == (1, True)
+    eventually(lambda: not any(thread.name.startswith("doubtless-") for thread in threading.enumerate()))
+    failures.clear()
+    gc.collect()  # pika leaves its socket to it
