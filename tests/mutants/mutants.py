@@ -244,9 +244,9 @@ MUTANTS = (
     ),
     Mutant(
         _SETTLE,
-        " and packed == 0 then break end",
-        " then break end",
-        f"{_PACKED}::test_late_settlements_go_into_packed_buckets",
+        "fits = type(added) == 'number'",
+        "fits = true",
+        f"{_PACKED}::test_entries_are_written_with_a_field_meta_from_before_the_packing",
     ),
     Mutant(
         _VALUE,
@@ -346,9 +346,9 @@ MUTANTS = (
     ),
     Mutant(
         _CLAIM_BATCH,
-        "if numbers[i] >= packed and ",
-        "if ",
-        f"{_PACKED}::test_a_batch_goes_on_claiming_in_its_packed_slice",
+        "try('HSETNX', ",
+        "call('HSETNX', ",
+        f"{_PACKED}::test_entries_are_written_with_a_field_meta_from_before_the_packing",
     ),
     Mutant(
         _PACK,
