@@ -61,7 +61,7 @@ _FAULTS = (
     _Fault(
         (NoPermissionError,),
         # For scripts, older servers write NOPERM later in the text, newer ones not at all.
-        r"\bNOPERM\b|^The user executing the script can't|^ACL failure in script",
+        r"\bNOPERM\b|^(?:ERR )?The user executing the script can't|^ACL failure in script",
         "its Redis account lacks a permission: {said}",
         "put a user with this permission into the URL (docs/how-to/run-on-redis.md, Permissions)",
         NotPermittedError,
