@@ -29,9 +29,10 @@ from triggers.pipeline.judge import Judge
 from triggers.pipeline.run import Run
 from triggers.service.failures import FatalError
 from triggers.spark.atomic_sink.writers import RowsWriter
-from triggers.spark.batch.claims.verdicts import COUNT, KEY
+from triggers.spark.batch.claims.verdicts import KEY
 from triggers.spark.connections import history_at, patiently
 from triggers.spark.rows.arrow import OddArrowRow, RecordBatch, record_batch, rows_of
+from triggers.spark.rows.columns import users_of
 from triggers.spark.rows.fingerprints import FINGERPRINT, NOTHING, bytes_of
 from triggers.spark.rows.messages import message_of_keyed
 from triggers.spark.settings import BatchSettings
@@ -233,7 +234,7 @@ class Chunk:
         await transaction.mark()
         try:
             _refuse_odd(rows)
-            self.of.write(cast("Any", transaction.connection), [_of_user(row) for row in rows])
+            self.of.write(cast("Any", transaction.connection), [users_of(row) for row in rows])
             await transaction.keep()
         except Exception as error:
             if transaction.is_worth_another_try(error):
@@ -287,7 +288,7 @@ class Chunk:
             self.tally.events.append(event.model_dump_json())
 
     def _run(self, row: Values, claim: Claim) -> Run:
-        values, settings, columns = _of_user(row), self.of.batch.trigger, self.of.batch.columns
+        values, settings, columns = users_of(row), self.of.batch.trigger, self.of.batch.columns
         message = message_of_keyed(values, columns, destination=settings.destination, uuid=row[KEY])
         finding = Finding(HistoryUse.ON, claim.found, claim.fence)
         return Run(message, finding, redact=settings.redaction)
@@ -307,10 +308,6 @@ def _refuse_odd(rows: Sequence[Values]) -> None:
     for row in rows:
         if isinstance(row, OddArrowRow):
             raise FatalError(f"column {row.column} of row {row[KEY]} is no UTF-8, or no instant of Python's")
-
-
-def _of_user(row: Values) -> Values:
-    return {name: value for name, value in row.items() if name not in {KEY, COUNT, FINGERPRINT}}
 
 
 def _pieces(batches: Iterator[RecordBatch], most: int) -> Iterator[Sequence[Values]]:

@@ -48,7 +48,7 @@ from triggers.spark.batch.owners import BatchRun
 from triggers.spark.batch.sink_commits import LEFT_OUT
 from triggers.spark.connections import LONGEST_PAUSE, close_history, history_at, patiently
 from triggers.spark.rows.arrow import RecordBatch, mapped, rows_of, widened
-from triggers.spark.rows.columns import OURS
+from triggers.spark.rows.columns import users_of
 from triggers.spark.rows.fingerprints import FINGERPRINT, NOTHING, bytes_of
 from triggers.spark.rows.messages import (
     NoIdentityError,
@@ -170,13 +170,12 @@ class SecondLook:
 
     def _row(self, values: Mapping[str, Any], before: str | None) -> _Row:
         """Return a row; it is there ``again`` if the row ``before`` has its key, in whatever partition."""
-        user: Mapping[str, Any] = {name: value for name, value in values.items() if not name.startswith(OURS)}
         is_copy = (
             values[KEY] is not None and values[KEY] == before and values[VERDICT] != RowVerdict.OTHER_BODY
         )
         again = is_copy or values[VERDICT] >= AGAIN
         try:
-            message = self._message(user, values[KEY])
+            message = self._message(users_of(values), values[KEY])
         except NoIdentityError as error:
             return _Row(values[KEY], values, again, None, reason=str(error))
         except ValidationError:

@@ -8,7 +8,8 @@ Text, not ``Column`` objects: each part of those is a call to the JVM, and the p
 need a hundred calls.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pyspark.sql import DataFrame, functions
 from pyspark.sql import types as T  # noqa: N812  (as everybody calls it)
@@ -72,6 +73,11 @@ def check_columns(columns: Columns, schema: T.StructType, *, has_case: bool = Fa
                 f"column {name!r} is of type {data_type.simpleString()}, which is no {role}",
                 _remedy(name, data_type, setting),
             )
+
+
+def users_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a row without the columns that doubtless has added."""
+    return {name: value for name, value in row.items() if not name.startswith(OURS)}
 
 
 def _refuse_ours(names: Sequence[str]) -> None:

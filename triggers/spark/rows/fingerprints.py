@@ -30,7 +30,7 @@ from triggers.spark.rows.arrow import (
     valid,
     with_numbers,
 )
-from triggers.spark.rows.columns import OURS
+from triggers.spark.rows.columns import users_of
 from triggers.spark.rows.messages import body_of, plain
 from triggers.spark.settings import Columns
 
@@ -72,8 +72,7 @@ def _widened(batches: Iterator[RecordBatch], read: _Read) -> Iterator[RecordBatc
 def _number_of(row: Mapping[str, Any], columns: Columns) -> int:
     match columns.fingerprint:
         case str():
-            own = {name: value for name, value in row.items() if not name.startswith(OURS)}
-            return number_of(fingerprint_of(body_of(own, columns)))
+            return number_of(fingerprint_of(body_of(users_of(row), columns)))
         case (name,):
             counts = body_of(row, Columns(uuid=columns.uuid, body=name))
             return NOTHING if counts is None else number_of(fingerprint_of(counts))

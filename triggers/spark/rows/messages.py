@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from history.identity import IdentityError, canonical
 from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message
 from triggers.spark.rows.arrow import BrokenText
-from triggers.spark.rows.columns import OURS
+from triggers.spark.rows.columns import users_of
 from triggers.spark.settings import Columns
 
 #: The headers that are an identity.
@@ -55,10 +55,9 @@ def unidentified(row: Mapping[str, Any], columns: Columns) -> Mapping[str, Any]:
 
 def raw_of(row: Mapping[str, Any]) -> dict[bytes, bytes]:
     """Return the columns of a row that is not a message, as a provider returns a delivery's fields."""
-    user = {name: value for name, value in row.items() if not name.startswith(OURS)}
     return {
         name.encode("utf-8", "backslashreplace"): value if isinstance(value, bytes) else str(value).encode()
-        for name, value in user.items()
+        for name, value in users_of(row).items()
     }
 
 
