@@ -153,6 +153,8 @@ def begun(current: BatchRecord | None, beginning: Beginning, now: datetime) -> B
     if current is not None and current.run == beginning.run:
         return current
     line, entered, unentered = _earlier_runs(current, beginning)
+    # Under another checkpoint the same number is another batch.
+    earlier = None if current is None or current.lineage != beginning.lineage else current
     return BatchRecord(
         query=beginning.query,
         batch=beginning.batch,
@@ -163,10 +165,9 @@ def begun(current: BatchRecord | None, beginning: Beginning, now: datetime) -> B
         line=line,
         entered=entered,
         unentered=unentered,
-        # Under another checkpoint the same number is another batch.
-        unfinished=current is not None and current.lineage == beginning.lineage and _left_unfinished(current),
-        restored=beginning.restored or _is_still_restored(current, beginning),
-        counts=_handed_over(current, beginning),
+        unfinished=earlier is not None and _left_unfinished(earlier),
+        restored=beginning.restored or (earlier is not None and _is_still_restored(earlier)),
+        counts={} if earlier is None else _handed_over(earlier),
         started_at=now,
         changed_at=now,
         revision=1 if current is None else current.revision + 1,
@@ -190,18 +191,14 @@ def _earlier_runs(
     return current.line, entered, unentered
 
 
-def _handed_over(current: BatchRecord | None, beginning: Beginning) -> Mapping[str, int]:
+def _handed_over(current: BatchRecord) -> Mapping[str, int]:
     """Return how many rows an earlier run of the batch has handed over, if its record has that."""
-    if current is None or current.lineage != beginning.lineage:
-        return {}
     rows = current.counts.get(HANDED_OVER, current.counts.get("new", 0))
     return {HANDED_OVER: rows} if rows else {}
 
 
-def _is_still_restored(current: BatchRecord | None, beginning: Beginning) -> bool:
+def _is_still_restored(current: BatchRecord) -> bool:
     """Whether no run has completed the batch since its checkpoint was restored."""
-    if current is None or current.lineage != beginning.lineage:
-        return False
     return current.restored and current.state not in {BatchState.COMPLETED, BatchState.FAILED}
 
 
