@@ -356,8 +356,11 @@ class PushReceiver:
         """Tell the broker that these are processed."""
         if received:
             self._answer(self._mine(received), self._wire.accept)
-            if self._confirmed is not None:
-                await self._guarded(self._confirmed)
+            await self._until_confirmed()
+
+    async def _until_confirmed(self) -> None:
+        if self._confirmed is not None:
+            await self._guarded(self._confirmed)
 
     async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
         """Give these back, counted as failed; first make sure that they do not come straight back to us."""
@@ -376,8 +379,7 @@ class PushReceiver:
         copied = [delivery for delivery in received if delivery.handle in tokens]
         await self._guarded(lambda: self._dead_letter(copied, reason))
         self._answer(tokens, self._wire.accept)
-        if self._confirmed is not None:
-            await self._guarded(self._confirmed)
+        await self._until_confirmed()
 
     def _answer(self, tokens: Sequence[PushToken], answer: Callable[[Sequence[PushToken]], None]) -> None:
         try:
