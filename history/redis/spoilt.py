@@ -33,39 +33,42 @@ _NUMBERS = (6, 6, 6, 4, 4, 4, 6, 6)
 _SHOWN = 24
 
 
-class HistorySpoiltError(HistoryUnavailableError):
+class _DamagedHistoryError(HistoryUnavailableError):
+    """Redis has a key of a history that cannot be read; ``key`` is its name."""
+
+    def __init__(self, doing: str, key: str, problem: str, remedy: str, section: str) -> None:
+        super().__init__(doing)
+        self.key = key
+        self.args = (f"{self}: {problem}; {remedy} (docs/how-to/run-on-redis.md, {section})",)
+
+
+class HistorySpoiltError(_DamagedHistoryError):
     """The field ``meta`` of a history has foreign content; without it nothing can be looked up."""
 
     def __init__(self, doing: str, key: str, problem: str) -> None:
-        super().__init__(doing)
-        self.key = key
         self.problem = problem
         remedy = "put the field back from a backup, or accept the loss"
-        page = "docs/how-to/run-on-redis.md, Spoilt field"
-        self.args = (f"{self}: the field meta of the key {key} is spoilt: {problem}; {remedy} ({page})",)
+        super().__init__(
+            doing, key, f"the field meta of the key {key} is spoilt: {problem}", remedy, "Spoilt field"
+        )
 
 
-class HistoryLayoutError(HistoryUnavailableError):
+class HistoryLayoutError(_DamagedHistoryError):
     """Another version of doubtless wrote the history, in a layout that this version cannot read."""
 
     def __init__(self, doing: str, key: str, layout: int) -> None:
-        super().__init__(doing)
-        self.key = key
         self.layout = layout
         remedy = "run the version that wrote it, or accept the loss"
-        page = "docs/how-to/run-on-redis.md, Another layout"
         problem = f"the key {key} has the layout {layout}, and this version reads only {LAYOUT}"
-        self.args = (f"{self}: {problem}; {remedy} ({page})",)
+        super().__init__(doing, key, problem, remedy, "Another layout")
 
 
-class HistoryBrokenError(HistoryUnavailableError):
+class HistoryBrokenError(_DamagedHistoryError):
     """A bucket of completed entries is not as the history wrote it: none of its entries counts as absent."""
 
     def __init__(self, doing: str, key: str) -> None:
-        super().__init__(doing)
-        self.key = key
-        remedy = "restore it, or accept the loss (docs/how-to/run-on-redis.md, Lost keys)"
-        self.args = (f"{self}: the key {key} is not as the history wrote it; {remedy}",)
+        problem = f"the key {key} is not as the history wrote it"
+        super().__init__(doing, key, problem, "restore it, or accept the loss", "Lost keys")
 
 
 def layout_of(meta: bytes) -> int | None:

@@ -82,6 +82,17 @@ def pack(history: RedisHistory, client: Any) -> None:
     assert set(forms(client)) == {b"string"}
 
 
+def pack_before_late(
+    history: RedisHistory, client: Any, uuids: Sequence[str], time_to_live: timedelta
+) -> tuple[bytes, int]:
+    """Pack the only bucket while the run "late" goes on; return the bucket, and the fence of the run."""
+    complete(history, uuids, time_to_live)
+    (fence,) = claim(history, ["late"], time_to_live)
+    pack(history, client)
+    (bucket,) = buckets(client)
+    return bucket, fence
+
+
 def buckets(client: Any) -> Sequence[bytes]:
     return sorted(client.scan_iter(f"{HISTORY}:*:*:*", count=10_000))
 
@@ -603,13 +614,10 @@ def test_short_fields_of_other_programs_keep_no_bucket_from_being_split(
 def test_a_lost_packed_bucket_is_an_error_and_not_begun_again(
     history: RedisHistory, client: Any, time_to_live: timedelta
 ) -> None:
-    complete(history, ["u1"], time_to_live)
-    fences = claim(history, ["late"], time_to_live)
-    pack(history, client)
-    (bucket,) = buckets(client)
+    bucket, fence = pack_before_late(history, client, ["u1"], time_to_live)
     client.delete(bucket)
 
-    for ask in questions(history, fences[0]):
+    for ask in questions(history, fence):
         with pytest.raises(HistoryLostError, match=bucket.decode()):
             ask()
 
@@ -617,7 +625,7 @@ def test_a_lost_packed_bucket_is_an_error_and_not_begun_again(
     assert not client.exists(bucket)
     client.hset(bucket, "", "")  # as docs/how-to/run-on-redis.md accepts the loss
     assert outcomes(history, "u1", "late") == [None, STARTED]
-    settle(history, ["late"], fences)
+    settle(history, ["late"], [fence])
     assert outcomes(history, "late") == [OK]
 
 
@@ -651,14 +659,11 @@ WITHOUT_ALL_TAGS: list[Callable[[bytes], bytes]] = [
 def test_a_packed_bucket_without_all_tags_is_an_error(
     history: RedisHistory, client: Any, time_to_live: timedelta, broken: Callable[[bytes], bytes]
 ) -> None:
-    complete(history, names(20), time_to_live)
-    fences = claim(history, ["late"], time_to_live)
-    pack(history, client)
-    (bucket,) = buckets(client)
+    bucket, fence = pack_before_late(history, client, names(20), time_to_live)
     content = client.get(bucket)
     client.set(bucket, broken(content), keepttl=True)
 
-    for ask in [*questions(history, fences[0]), *whole_questions(history, "u1")]:
+    for ask in [*questions(history, fence), *whole_questions(history, "u1")]:
         with pytest.raises(HistoryBrokenError, match=bucket.decode()) as caught:
             ask()
         assert "run-on-redis.md" in str(caught.value)
@@ -709,15 +714,12 @@ def test_an_entry_of_a_packed_bucket_that_was_cut_off_is_never_absent(
 def test_a_packed_bucket_with_more_than_its_entries_is_not_written(
     history: RedisHistory, client: Any, time_to_live: timedelta
 ) -> None:
-    complete(history, names(20), time_to_live)
-    fences = claim(history, ["late"], time_to_live)
-    pack(history, client)
-    (bucket,) = buckets(client)
+    bucket, fence = pack_before_late(history, client, names(20), time_to_live)
     longer = client.get(bucket) + b"more"
     client.set(bucket, longer, keepttl=True)
 
     assert set(outcomes(history, *names(20))) == {OK}
-    for ask in (questions(history, fences[0])[-1], *whole_questions(history, "u1")):
+    for ask in (questions(history, fence)[-1], *whole_questions(history, "u1")):
         with pytest.raises(HistoryBrokenError, match=bucket.decode()):
             ask()
     assert client.get(bucket) == longer
@@ -726,14 +728,11 @@ def test_a_packed_bucket_with_more_than_its_entries_is_not_written(
 def test_a_key_of_another_type_in_place_of_a_bucket_is_an_error(
     history: RedisHistory, client: Any, time_to_live: timedelta
 ) -> None:
-    complete(history, ["u1"], time_to_live)
-    fences = claim(history, ["late"], time_to_live)
-    pack(history, client)
-    (bucket,) = buckets(client)
+    bucket, fence = pack_before_late(history, client, ["u1"], time_to_live)
     client.delete(bucket)
     client.rpush(bucket, "of another program")
 
-    for ask in [*questions(history, fences[0]), *whole_questions(history, "u1")]:
+    for ask in [*questions(history, fence), *whole_questions(history, "u1")]:
         with pytest.raises(HistoryBrokenError, match=bucket.decode()):
             ask()
 
@@ -741,14 +740,11 @@ def test_a_key_of_another_type_in_place_of_a_bucket_is_an_error(
 def test_a_hash_that_others_began_in_place_of_a_packed_bucket_is_an_error(
     history: RedisHistory, client: Any, time_to_live: timedelta
 ) -> None:
-    complete(history, ["u1"], time_to_live)
-    fences = claim(history, ["late"], time_to_live)
-    pack(history, client)
-    (bucket,) = buckets(client)
+    bucket, fence = pack_before_late(history, client, ["u1"], time_to_live)
     client.delete(bucket)
     client.hset(bucket, b"0" * SHORT_DIGEST_SIZE, b"12345")
 
-    for ask in questions(history, fences[0])[:2]:
+    for ask in questions(history, fence)[:2]:
         with pytest.raises(HistoryBrokenError, match=bucket.decode()):
             ask()
 
