@@ -82,15 +82,15 @@ class ConsumerCollector(Collector):
 
 def counter(name: str, text: str, values: Mapping[str, float]) -> Metric:
     """Return counts of triggers."""
-    family = CounterMetricFamily(f"doubtless_{name}", text, labels=["trigger"])
-    for trigger, value in values.items():
-        family.add_metric([trigger], value)
-    return family
+    return _filled(CounterMetricFamily(f"doubtless_{name}", text, labels=["trigger"]), values)
 
 
 def gauge(name: str, text: str, values: Mapping[str, float]) -> Metric:
     """Return present values of triggers."""
-    family = GaugeMetricFamily(f"doubtless_{name}", text, labels=["trigger"])
+    return _filled(GaugeMetricFamily(f"doubtless_{name}", text, labels=["trigger"]), values)
+
+
+def _filled(family: CounterMetricFamily | GaugeMetricFamily, values: Mapping[str, float]) -> Metric:
     for trigger, value in values.items():
         family.add_metric([trigger], value)
     return family
