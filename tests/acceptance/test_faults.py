@@ -72,7 +72,7 @@ def test_a_history_that_is_killed_keeps_the_page_as_it_was_and_heals(plant: Plan
     page = plant.overview()
 
     assert "book" in shown.trigger
-    assert "does not answer (Error 111" in shown.cause
+    assert "does not answer" in shown.cause
     assert shown.messages.endswith("waiting")
     assert "What is shown of bill, book is from" in page
     assert page.count('href="/trigger?name=') == 3
@@ -104,7 +104,7 @@ def test_a_provider_that_is_killed_is_seen_with_what_waited_there(plant: Plant) 
     plant.broker.kill()
     shown = seen(plant, "provider away", begun)
 
-    assert "refused" in shown.cause
+    assert "the Redis server is unavailable" in shown.cause  # the first error says "closed", later ones "refused"
     assert shown.messages.endswith("waiting, as it last said")
     assert fired(plant, healthy) == {("DoubtlessProviderAway", name) for name in ("bill", "book", "ship")}
     assert kinds(plant) == [("provider away", name) for name in ("bill", "book", "ship")]
