@@ -104,7 +104,7 @@ def test_a_provider_that_is_killed_is_seen_with_what_waited_there(plant: Plant) 
     plant.broker.kill()
     shown = seen(plant, "provider away", begun)
 
-    assert "the Redis server is unavailable" in shown.cause  # the first error says "closed", later ones "refused"
+    assert "the Redis server is unavailable" in shown.cause  # "closed" at first, then "refused"
     assert shown.messages.endswith("waiting, as it last said")
     assert fired(plant, healthy) == {("DoubtlessProviderAway", name) for name in ("bill", "book", "ship")}
     assert kinds(plant) == [("provider away", name) for name in ("bill", "book", "ship")]

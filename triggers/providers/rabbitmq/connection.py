@@ -34,6 +34,7 @@ class RabbitConnection(BrokerConnection):
         self._tls = None if url.tls is None else url.tls.context()
         self._native: Any = None
         self._loop: Any = None
+        self._services: Any = None
         #: The reason why RabbitMQ reads nothing from publishers, such as "low on disk"; empty if it reads.
         self.blocked = ""
 
@@ -49,8 +50,7 @@ class RabbitConnection(BrokerConnection):
 
     def _hang_up(self, future: "Future[Any]") -> None:
         if not self.ready.done():
-            # pika fails if it is closed while it connects. The garbage collector closes its socket.
-            self._loop.stop()
+            self._services.stop_connecting()
             fulfil(future, None)
             return
         self._native.add_on_close_callback(partial(_closed, future))
@@ -61,6 +61,7 @@ class RabbitConnection(BrokerConnection):
 
     def _serve(self, host: str, port: int) -> None:
         loop = self._loop = driver.adapters.select_connection.IOLoop()
+        self._services = Services(loop)
 
         def opened(native: Any) -> None:
             self.server = native.server_properties or {}
@@ -79,7 +80,7 @@ class RabbitConnection(BrokerConnection):
 
         parameters = _parameters(self._url, self._tls, host, port)
         self._native = driver.SelectConnection(
-            parameters, opened, failed, closed, custom_ioloop=Services(loop)
+            parameters, opened, failed, closed, custom_ioloop=self._services
         )
         try:
             loop.start()

@@ -8,6 +8,7 @@ unreadable. We use only public interfaces of pika: a custom event loop that call
 protocols, and ``encode`` of a subclass of ``BasicProperties``. Other users of pika are not affected.
 """
 
+import socket
 import struct
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -73,10 +74,19 @@ def properties_of(basic: Mapping[str, Any], headers: Mapping[str, PropertyValue]
 
 
 class Services(selector_ioloop_adapter.SelectorIOServicesAdapter):  # type: ignore[misc]  # Any to mypy
-    """An event loop with connections that pack the properties of what they receive."""
+    """An event loop for one connection, which packs the properties of what it receives."""
+
+    def __init__(self, loop: Any) -> None:
+        cast("Any", super()).__init__(loop)
+        self._drop_socket: Callable[[], object] = lambda: None
+
+    def connect_socket(self, sock: socket.socket, *arguments: Any, **options: Any) -> Any:
+        """Connect as pika does."""
+        self._drop_socket = sock.close
+        return cast("Any", super()).connect_socket(sock, *arguments, **options)
 
     def create_streaming_connection(
-        self, protocol_factory: Callable[[], Any], *arguments: Any, **options: Any
+        self, protocol_factory: Callable[[], Any], *, on_done: Callable[[Any], None], **options: Any
     ) -> Any:
         """Connect as pika does, with a :class:`Packer` before the protocol."""
 
@@ -85,7 +95,23 @@ class Services(selector_ioloop_adapter.SelectorIOServicesAdapter):  # type: igno
             protocol.data_received = Packer(protocol.data_received).feed
             return protocol
 
-        return cast("Any", super()).create_streaming_connection(packing, *arguments, **options)
+        def connected(result: Any) -> None:
+            if isinstance(result, tuple):
+                transport, _ = cast("tuple[Any, Any]", result)
+                self._drop_socket = transport.abort
+            on_done(result)
+
+        connecting = cast("Any", super()).create_streaming_connection(packing, on_done=connected, **options)
+        self._drop_socket = connecting.cancel
+        return connecting
+
+    def stop_connecting(self) -> None:
+        """Close the socket, whatever pika waits for on it, and end the loop after that.
+
+        pika cannot close a connection that has not opened, and leaves its socket to the garbage collector.
+        """
+        self._drop_socket()
+        self.add_callback_threadsafe(self.get_native_ioloop().stop)
 
 
 class Packer:
