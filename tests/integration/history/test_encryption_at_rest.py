@@ -13,13 +13,13 @@ from history import ConfigurationError, Message, Parked, ParkedKind, Uuid, open_
 from history.beside.parking import MESSAGES
 from history.beside.results import RESULTS
 from history.bridge import drive
-from history.contract.parking import labels_once, parked
 from history.sql.database.engine import open_engine
 from history.sql.links.history import LinkHistory
 from history.store import HistoryStore, Hold, JoinPart, JoinTerms, ParkedLabel
 from history.store.results import KeptResult, Results, results_of
 from history.store.sealing import why_locked
 from history.support.encryption import DecryptionError, MissingKeyError
+from tests.contract.beside.parking import labels_once, parked
 from tests.fixtures.keys import CARD, a_key, encrypting, write_keys, written_to
 from tests.fixtures.servers.redis import connected
 from triggers import FatalError, trigger

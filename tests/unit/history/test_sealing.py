@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from history.contract.parking import parked
 from history.message import Message, Uuid
 from history.store.parking import Parked, ParkedKind, ParkedLabel
 from history.store.results import KeptResult
@@ -19,6 +18,7 @@ from history.store.sealing import (
     why_locked,
 )
 from history.support.encryption import Cipher, DecryptionError, MissingKeyError
+from tests.contract.beside.parking import parked
 from tests.fixtures.keys import CARD, a_key, write_keys
 
 MESSAGE = Message(body={"card": CARD}, uuid=Uuid("u1"), properties={"holder": CARD})
