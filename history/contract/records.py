@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from history.beside.kept import beside_of
 from history.beside.results import OF_ENTRIES
 from history.bridge import drive
 from history.contract.common import SHORT, TRIGGER, claim_one, eventually, together
 from history.entry import digest
 from history.errors import ConfigurationError
 from history.store import HistoryStore
-from history.store.journal import line_id
 from history.store.records import (
     NO_TRIGGER,
     Append,
@@ -28,7 +28,7 @@ from history.store.records import (
     all_records,
     clock_of,
     is_done,
-    records_of,
+    line_id,
 )
 
 _DAY = timedelta(days=1)
@@ -44,10 +44,10 @@ LINES = Log("lines")
 
 def records_in(store: HistoryStore) -> Records:
     """Return the records of a store; without them, the test is skipped."""
-    records = records_of(store)
-    if records is None:
+    kept = beside_of(store)
+    if kept is None:
         pytest.skip("it keeps no records")
-    return records
+    return kept.records
 
 
 def _text(line: LogLine) -> str:

@@ -15,10 +15,11 @@ from history.errors import ConfigurationError
 from history.store.owners import BatchOwner, Owner
 
 if TYPE_CHECKING:
-    from history.store.control import Control
-    from history.store.joining import Joining
-    from history.store.parking import Parking
-    from history.store.progress import BatchRecord, Progress
+    from history.beside.control import Control
+    from history.beside.joining import Joining
+    from history.beside.parking import Parking
+    from history.beside.progress import Progress
+    from history.store.progress import BatchRecord
 
 #: The most uuids for which one round trip claims; longer calls are cut into pieces of this size.
 CLAIM_BATCH = 200

@@ -7,12 +7,15 @@ every day, and the rest by ``make prove``.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import psycopg
 import pytest
 
 from history import MemoryHistory, RedisHistory, open_history
 from history.contract import HistoryContract
+from history.contract.amounts import AmountContract
+from history.contract.batches import BatchContract
 from history.contract.claims import ClaimContract
 from history.contract.common import TRIGGER
 from history.contract.races import RaceContract
@@ -35,6 +38,7 @@ from tests.contract.beside.parking import ParkingContract
 from tests.contract.beside.progress import ProgressContract
 from tests.contract.beside.results import ResultContract
 from tests.fixtures.backups import backup_of
+from tests.fixtures.beside import EntriesOnly
 from tests.fixtures.keys import a_key, encrypting, write_keys
 from tests.fixtures.servers.postgres import grant_data_rights, limited_role
 from tests.fixtures.spoiling import spoil_entry
@@ -135,6 +139,22 @@ class TestKeptBeside(OnServers, KeptBesideContract):
     @pytest.fixture(params=BLOCKING)
     def kind(self, request: pytest.FixtureRequest) -> str:
         return str(request.param)
+
+
+class TestEntriesOnly(AmountContract, BatchContract):
+    """A history without records passes: what needs records is skipped."""
+
+    @pytest.fixture
+    def blocking(self) -> bool:
+        return True
+
+    @pytest.fixture
+    def store(self) -> HistoryStore:
+        return cast("HistoryStore", EntriesOnly())
+
+    @pytest.fixture
+    def another(self, store: HistoryStore) -> HistoryStore:
+        return store
 
 
 class TestHistoryStoresThroughAsyncio(OnServers, ClaimContract, RaceContract):

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
-from history.beside.charts import STEP, ChartStep, RecordedCharts, charts_of
+from history.beside.charts import STEP, ChartStep, RecordedCharts
+from history.beside.kept import beside_of
 from history.errors import DoubtlessError
 from history.store import HistoryStore
 from history.store.control import Counts, Overview
@@ -31,15 +32,15 @@ class Charting:
 
     async def note(self, now: datetime) -> None:
         """Add the steps that are due; ``now`` is the store's time."""
-        charts, minute = charts_of(self.store), int(now.timestamp() // STEP.total_seconds())
-        if charts is None:
+        kept, minute = beside_of(self.store), int(now.timestamp() // STEP.total_seconds())
+        if kept is None:
             return
         if minute != self._minute:
             self._minute, self._due = minute, list(self.triggers)
         if not self._due:
             return
         try:
-            await self._add(charts, now)
+            await self._add(kept.charts, now)
             self._fails = False
         except Exception as error:  # noqa: BLE001  (any error of a store: nothing else depends on the charts)
             self._due.clear()

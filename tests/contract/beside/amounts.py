@@ -2,11 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 
+from history.beside.progress import begin
 from history.contract.amounts import MANY
 from history.contract.common import TRIGGER, eventually
 from history.store import HistoryStore
 from history.store.control import Counts, Report
-from history.store.progress import Beginning, begin
+from history.store.progress import Beginning
 from tests.contract.beside.joining import add, part
 from tests.contract.beside.parking import parked
 

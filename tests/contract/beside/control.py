@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from history.beside.control import REPORTS, report_key
+from history.beside.control import REPORTS, Control, report_key
 from history.contract.common import ODD_NAMES, SHORT, TRIGGER, eventually, together
 from history.contract.records import records_in
 from history.store import HistoryStore
-from history.store.control import Control, Counts, Order, Overview, Report, TriggerState, Verb
+from history.store.control import Counts, Order, Overview, Report, TriggerState, Verb
 from history.store.records import NO_TRIGGER, Put, Record
 
 #: No consumer was silent for so long.

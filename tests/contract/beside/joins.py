@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from history.beside.joining import PERIODS, RecordedJoining, number_key
+from history.beside.joining import PERIODS, Joining, number_key
 from history.contract.common import LONG, SHORT, TRIGGER, claim_one, eventually, found, state_of
 from history.contract.records import records_in
 from history.entry import EntryOutcome, State, digest
@@ -49,10 +49,10 @@ class OvertakenRecords:
         return answers
 
 
-def overtaken(store: HistoryStore, **events: Event) -> RecordedJoining:
+def overtaken(store: HistoryStore, **events: Event) -> Joining:
     """Return the joins of a store, for one call that is overtaken."""
     records: Any = OvertakenRecords(records_in(store), **events)
-    return RecordedJoining(records, lookup=store.lookup)
+    return Joining(records, lookup=store.lookup)
 
 
 async def dies() -> None:

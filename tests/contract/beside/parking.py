@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from history.beside.parking import LABELS, MESSAGES
+from history.beside.parking import LABELS, MESSAGES, all_labels, label_pages
 from history.contract.common import ODD_NAMES, TRIGGER
 from history.contract.records import records_in
 from history.json_text import read_json
@@ -18,9 +18,7 @@ from history.store.parking import (
     Parked,
     ParkedKind,
     ParkedLabel,
-    all_labels,
     each_once,
-    label_pages,
     parked_id,
     raw_fields,
 )

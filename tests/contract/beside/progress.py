@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from history.beside.progress import BATCHES, batch_key
+from history.beside.progress import BATCHES, batch_key, begin, change
 from history.contract.common import TRIGGER
 from history.contract.records import records_in
 from history.store import HistoryStore
-from history.store.progress import KEPT_BATCHES, BatchState, Beginning, StaleRunError, begin, change
+from history.store.progress import KEPT_BATCHES, BatchState, Beginning, StaleRunError
 from history.store.records import Put, Record
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
