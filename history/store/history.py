@@ -101,7 +101,9 @@ class HistoryStore(Protocol):
     """Remembers, per trigger and uuid, which runs started and which completed.
 
     Every method raises :class:`~history.errors.HistoryUnavailableError` when the server does not answer.
-    Threads may share an instance; an asyncio instance belongs to one event loop.
+    Threads may share an instance; an asyncio instance belongs to one event loop. A store with
+    :class:`~history.store.Records` gets its properties from :class:`~history.beside.KeepsBeside`. At run time,
+    a store may lack them; :func:`history.beside.beside_of` shows that.
     """
 
     @property
