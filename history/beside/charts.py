@@ -48,7 +48,7 @@ class ChartStep:
     parked: int | None = None
 
 
-class RecordedCharts:
+class Charts:
     """Charts in the records of a store; as safe as the records, and shared in the same way."""
 
     def __init__(self, records: Records) -> None:

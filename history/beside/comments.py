@@ -80,7 +80,7 @@ class Comment(BaseModel):
         return facts | {"assigned_to": self.assigned_to}
 
 
-class RecordedComments:
+class Comments:
     """Comments in the records of a store; as safe as these, and shared in the same way."""
 
     def __init__(self, records: Records) -> None:

@@ -49,7 +49,7 @@ class StoredFilter(BaseModel):
         return cls(name=name, values=values, by=by)
 
 
-class RecordedFilters:
+class Filters:
     """Saved filters in the records of a store; as safe as these, and shared in the same way."""
 
     def __init__(self, records: Records) -> None:

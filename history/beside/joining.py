@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, NamedTuple, Self
 
-from history.beside.firsts import RecordedFirsts
+from history.beside.firsts import Firsts
 from history.beside.sealing import document_of_part, opened_part
 from history.entry import Entry, EntryOutcome, Fence, Settlement, State, digest
 from history.errors import HistoryUnavailableError
@@ -148,7 +148,7 @@ def part_key(number: int, destination: str) -> bytes:
     return number_key(number) + digest(destination)
 
 
-class Joining(RecordedFirsts):
+class Joining(Firsts):
     """Keeps the parts of joins in the records of a store, and completes their entries in its history.
 
     Every call may be sent twice without harm. The time comes from the store's server. A time-out begins with

@@ -9,10 +9,10 @@ from history.store.history import HistoryStore
 from history.store.records import Records
 
 if TYPE_CHECKING:
-    from history.beside.charts import RecordedCharts
-    from history.beside.comments import RecordedComments
+    from history.beside.charts import Charts
+    from history.beside.comments import Comments
     from history.beside.control import Control
-    from history.beside.filters import RecordedFilters
+    from history.beside.filters import Filters
     from history.beside.fingerprints import Fingerprints
     from history.beside.joining import Joining, Lookup
     from history.beside.journal import Journal
@@ -111,25 +111,25 @@ class KeepsBeside:
         return SecurityLog(self._records)
 
     @made_once
-    def charts(self) -> "RecordedCharts":
+    def charts(self) -> "Charts":
         """Return the charts of each trigger."""
-        from history.beside.charts import RecordedCharts  # noqa: PLC0415  (as the class says)
+        from history.beside.charts import Charts  # noqa: PLC0415  (as the class says)
 
-        return RecordedCharts(self._records)
+        return Charts(self._records)
 
     @made_once
-    def comments(self) -> "RecordedComments":
+    def comments(self) -> "Comments":
         """Return the comments on parked messages."""
-        from history.beside.comments import RecordedComments  # noqa: PLC0415  (as the class says)
+        from history.beside.comments import Comments  # noqa: PLC0415  (as the class says)
 
-        return RecordedComments(self._records)
+        return Comments(self._records)
 
     @made_once
-    def filters(self) -> "RecordedFilters":
+    def filters(self) -> "Filters":
         """Return the saved filters."""
-        from history.beside.filters import RecordedFilters  # noqa: PLC0415  (as the class says)
+        from history.beside.filters import Filters  # noqa: PLC0415  (as the class says)
 
-        return RecordedFilters(self._records)
+        return Filters(self._records)
 
 
 def beside_of(store: HistoryStore | None) -> KeepsBeside | None:

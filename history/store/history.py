@@ -102,8 +102,8 @@ class HistoryStore(Protocol):
 
     Every method raises :class:`~history.errors.HistoryUnavailableError` when the server does not answer.
     Threads may share an instance; an asyncio instance belongs to one event loop. A store with
-    :class:`~history.store.Records` gets its properties from :class:`~history.beside.KeepsBeside`. At run time,
-    a store may lack them; :func:`history.beside.beside_of` shows that.
+    :class:`~history.store.Records` gets its properties from :class:`~history.beside.KeepsBeside`. A store
+    without records lacks them at run time; :func:`history.beside.beside_of` shows that.
     """
 
     @property

@@ -159,8 +159,8 @@ class CountReports:
             self._fails = self._is_new = True
 
     def _report(self, now: float) -> None:
-        store = self._store()
-        if beside_of(store) is None:
+        store = beside_of(self._store())
+        if store is None:
             self._is_useless = True
             return
         if now - self._answered > FORGOTTEN_AFTER.total_seconds() / 2:

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
-from history.beside.charts import CHARTS, HOURS, ChartStep, RecordedCharts
+from history.beside.charts import CHARTS, HOURS, Charts, ChartStep
 from history.contract.common import TRIGGER
 from history.store import Counts, HistoryStore
 from history.store.records import Put, Record
@@ -24,7 +24,7 @@ def _making(step: ChartStep) -> Callable[[], Awaitable[ChartStep]]:
     return make
 
 
-async def _add(charts: RecordedCharts, step: ChartStep) -> bool:
+async def _add(charts: Charts, step: ChartStep) -> bool:
     return await charts.add(TRIGGER, step.at, _making(step))
 
 

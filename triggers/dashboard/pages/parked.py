@@ -5,7 +5,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from history.beside.filters import RecordedFilters, StoredFilter, name_of
+from history.beside.filters import Filters, StoredFilter, name_of
 from history.beside.kept import beside_of, needed_beside
 from history.beside.security import SecurityEvent
 from history.bridge import drive
@@ -187,7 +187,7 @@ def _answer(visit: Visit, values: Mapping[str, str]) -> Response:
     return visit.go("/parked", **values)
 
 
-def _filters(visit: Visit) -> RecordedFilters:
+def _filters(visit: Visit) -> Filters:
     return needed_beside(visit.operations.store, "history", "filters").filters
 
 
