@@ -25,7 +25,8 @@ import psycopg
 from benchmarks import filling
 from benchmarks.costs import Cost, Meter, of_redis, of_sql
 from history import HistoryStore, open_history
-from history.beside.charts import ChartStep, charts_of
+from history.beside.charts import ChartStep
+from history.beside.kept import needed_beside
 from history.bridge import drive
 from history.message import Message
 from history.store import CLAIM_BATCH
@@ -234,9 +235,7 @@ def claim_and_complete(store: HistoryStore, first: int, last: int) -> None:
 
 def draw(store: HistoryStore) -> None:
     """Let consumers of the triggers have added a step to the charts in each minute of a day."""
-    charts, now = charts_of(store), datetime.now(UTC)
-    if charts is None:
-        return
+    charts, now = needed_beside(store, "history", "charts").charts, datetime.now(UTC)
     for number in range(TRIGGERS):
         for ago in range(24 * 60, -1, -1):
             at, new = now - timedelta(minutes=ago), 3000 * (2000 - ago)

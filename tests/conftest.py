@@ -45,7 +45,7 @@ SERVER_FIXTURES = (
 )
 
 pytest.register_assert_rewrite("history.contract", "triggers.providers.contract", "tests.crash.helpers.books")
-pytest.register_assert_rewrite("tests.crash.helpers.brokers")
+pytest.register_assert_rewrite("tests.contract.beside", "tests.crash.helpers.brokers")
 pytest.register_assert_rewrite(*SERVER_FIXTURES)
 
 

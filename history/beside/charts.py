@@ -11,9 +11,8 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
 
-from history.store import HistoryStore
 from history.store.control import Counts
-from history.store.records import Change, Delete, Expects, Kind, Put, Record, Records, is_done, records_of
+from history.store.records import Change, Delete, Expects, Kind, Put, Record, Records, is_done
 from history.store.times import instant, milliseconds, milliseconds_of
 from history.support.spoilt import readable
 
@@ -49,7 +48,7 @@ class ChartStep:
     parked: int | None = None
 
 
-class RecordedCharts:
+class Charts:
     """Charts in the records of a store; as safe as the records, and shared in the same way."""
 
     def __init__(self, records: Records) -> None:
@@ -76,12 +75,6 @@ class RecordedCharts:
         """Return the steps of the last hours that have any, the oldest first."""
         stored = await self._records.page(trigger, CHARTS, limit=hours + 1)
         return _read(trigger, stored[::-1])
-
-
-def charts_of(store: HistoryStore) -> RecordedCharts | None:
-    """Return the charts of a store; None if it does not keep records."""
-    records = records_of(store)
-    return None if records is None else RecordedCharts(records)
 
 
 def _number(at: datetime, period: timedelta) -> int:

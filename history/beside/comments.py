@@ -12,9 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from history.entry import digest
 from history.errors import ConfigurationError
-from history.store import HistoryStore
-from history.store.journal import line_id
-from history.store.records import Append, Change, Kind, Log, LogLine, Put, Record, Records, needed_records
+from history.store.records import Append, Change, Kind, Log, LogLine, Put, Record, Records, line_id
 from history.store.texts import EncodableText
 from history.support.spoilt import readable
 
@@ -82,7 +80,7 @@ class Comment(BaseModel):
         return facts | {"assigned_to": self.assigned_to}
 
 
-class RecordedComments:
+class Comments:
     """Comments in the records of a store; as safe as these, and shared in the same way."""
 
     def __init__(self, records: Records) -> None:
@@ -112,15 +110,6 @@ class RecordedComments:
             for id_, record in zip(parked_ids, stored, strict=True)
             if record is not None and record.value
         }
-
-
-def comments_of(store: HistoryStore) -> RecordedComments:
-    """Return the comments of a store.
-
-    Raises:
-        ConfigurationError: it keeps no records.
-    """
-    return RecordedComments(needed_records(store, "comments"))
 
 
 def _line(comment: Comment) -> str:

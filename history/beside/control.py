@@ -86,19 +86,23 @@ def report_key(trigger: str, token: str) -> bytes:
     return digest(trigger) + digest(token)
 
 
-class RecordedControl:
-    """Commands, states and statistics in the records of a store, and shared in the same way."""
+class Control:
+    """Hands commands to consumers and stores their reports, in the records of a store."""
 
     def __init__(self, records: Records, address: Callable[[], str]) -> None:
         self._records, self._address = records, address
 
     @property
     def address(self) -> str:
-        """The address of the store's server."""
+        """The address of the store's server: equal for all its clients, without a password."""
         return self._address()
 
     async def beat(self, token: str, reports: Sequence[Report]) -> Heard:
-        """Store reports, and return the commands of their triggers, in one call."""
+        """Replace the consumer's reports, and return the commands of their triggers, in one call.
+
+        Only this consumer has the ``token``, and no other ever uses it. Counts are absolute, so a beat that
+        arrives twice is counted once.
+        """
         changes: list[Change] = [
             Put(REPORTS, Record(report_key(report.trigger, token), _json(report))) for report in reports
         ]
@@ -110,7 +114,10 @@ class RecordedControl:
         return Heard(max(written) if written else await clock_of(self._records), _orders(commands))
 
     async def order(self, verb: Verb, triggers: Sequence[str], *, reason: str | None = None) -> int:
-        """Give a command: read the last number, and write the next number together with the command."""
+        """Give a command to triggers, known or not; return its number.
+
+        One step writes the next number together with the command.
+        """
         (last,) = await self._records.get(NO_TRIGGER, NUMBER, [_LAST])
         for _ in range(ATTEMPTS):
             now = await clock_of(self._records)
@@ -127,7 +134,7 @@ class RecordedControl:
         raise _others("giving a command")
 
     async def overview(self, *, silence: timedelta = GONE_AFTER) -> Overview:
-        """Return everything known."""
+        """Return everything known, without the consumers that were silent for longer than ``silence``."""
         now, (former, reports, commands) = await self._records.view(NO_TRIGGER, [FORMER, REPORTS, COMMANDS])
         orders = _orders(commands)
         beats = sorted(_beats(reports), key=lambda beat: (beat.report.trigger, beat.report.consumer))
@@ -141,7 +148,10 @@ class RecordedControl:
         )
 
     async def clear(self, *, trigger: str | None = None) -> None:
-        """Take the counts of all stored reports from the sums; begin again if another client changed one."""
+        """Set the statistics of one trigger or all back to zero: subtract the counts of all stored reports.
+
+        If another client changed one in the meantime, begin again.
+        """
         for _ in range(ATTEMPTS):
             _, former, reports = await self._read()
             beats = _beats(reports)
@@ -156,7 +166,10 @@ class RecordedControl:
         raise _others("clearing the statistics")
 
     async def sweep(self, *, silence: timedelta = FORGOTTEN_AFTER) -> int:
-        """Delete old reports; if another client sweeps now, leave some of them to it."""
+        """Delete the reports of consumers that have been silent for longer; return how many there were.
+
+        The statistics keep their counts. If another client sweeps now, leave some reports to it.
+        """
         now, former, reports = await self._read()
         least, swept = now - silence, 0
         old = [record for record in reports if record.at < least]

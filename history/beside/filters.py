@@ -11,8 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from history.entry import digest
 from history.errors import ConfigurationError
-from history.store import HistoryStore
-from history.store.records import NO_TRIGGER, Delete, Kind, Put, Record, Records, all_records, needed_records
+from history.store.records import NO_TRIGGER, Delete, Kind, Put, Record, Records, all_records
 from history.store.texts import EncodableText
 from history.support.spoilt import readable
 
@@ -50,7 +49,7 @@ class StoredFilter(BaseModel):
         return cls(name=name, values=values, by=by)
 
 
-class RecordedFilters:
+class Filters:
     """Saved filters in the records of a store; as safe as these, and shared in the same way."""
 
     def __init__(self, records: Records) -> None:
@@ -91,15 +90,6 @@ def name_of(text: str | None) -> str:
     if len(name) > LONGEST_NAME:
         raise ConfigurationError("name", f"has more than {LONGEST_NAME} characters", "make it shorter")
     return name
-
-
-def filters_of(store: HistoryStore) -> RecordedFilters:
-    """Return the saved filters of a store.
-
-    Raises:
-        ConfigurationError: it keeps no records.
-    """
-    return RecordedFilters(needed_records(store, "filters"))
 
 
 def _filter(record: Record) -> StoredFilter:

@@ -11,7 +11,7 @@ from history.store.records import Expects, Kind, Put, Record, Records
 FIRSTS = Kind("first")
 
 
-class RecordedFirsts:
+class Firsts:
     """First messages in the records of a store; as safe as the records, and shared in the same way."""
 
     def __init__(self, records: Records) -> None:

@@ -14,7 +14,8 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, NamedTuple, Self
 
-from history.beside.firsts import RecordedFirsts
+from history.beside.firsts import Firsts
+from history.beside.sealing import document_of_part, opened_part
 from history.entry import Entry, EntryOutcome, Fence, Settlement, State, digest
 from history.errors import HistoryUnavailableError
 from history.store.joining import Added, Addition, Hold, JoinPart, JoinTerms, Period, PeriodState
@@ -32,7 +33,6 @@ from history.store.records import (
     Settle,
     is_done,
 )
-from history.store.sealing import document_of_part, opened_part
 from history.store.times import instant, milliseconds, milliseconds_of
 from history.support.encryption import Cipher
 from history.support.spoilt import readable
@@ -148,9 +148,11 @@ def part_key(number: int, destination: str) -> bytes:
     return number_key(number) + digest(destination)
 
 
-class RecordedJoining(RecordedFirsts):
-    """Joins in the records of a store; as safe as these, and shared in the same way.
+class Joining(Firsts):
+    """Keeps the parts of joins in the records of a store, and completes their entries in its history.
 
+    Every call may be sent twice without harm. The time comes from the store's server. A time-out begins with
+    the first part of a period. When it is over, the period ends, even if no call has checked it yet.
     ``lookup`` is that of the store's history.
     """
 
@@ -160,7 +162,10 @@ class RecordedJoining(RecordedFirsts):
         self._lookup = lookup
 
     async def add(self, trigger: str, part: JoinPart, terms: JoinTerms, hold: Hold) -> Added:
-        """Store a part and complete its entry, or do neither; see :class:`~history.store.joining.Joining`."""
+        """Store a part in the open period of its activation and complete its entry, or do neither.
+
+        The last part makes the period READY, and ``hold`` has it; the next message begins another period.
+        """
         for _ in range(ATTEMPTS):
             (stored,), now = await self._read(trigger, [digest(part.activation)])
             if stored is not None and stored.is_over(now):
@@ -226,7 +231,10 @@ class RecordedJoining(RecordedFirsts):
         await self._records.apply(trigger, [*_replacing(before, after), *_failing(before)])
 
     async def due(self, trigger: str, hold: Hold, *, limit: int = 10) -> Sequence[Period]:
-        """Hand out periods that nobody holds; see :class:`~history.store.joining.Joining`."""
+        """Hand out READY and EXPIRED periods that nobody holds; the entries of EXPIRED periods fail then.
+
+        One cheap call if no period waits.
+        """
         before: bytes | None = None
         while listed := await self._records.page(trigger, DUE, before=before, limit=min(limit, READ)):
             stored, now = await self._read(trigger, [record.value for record in listed])
@@ -250,7 +258,7 @@ class RecordedJoining(RecordedFirsts):
         return self._shown(trigger, after, answers[-len(after.places) :])
 
     async def keep(self, trigger: str, numbers: Sequence[int], hold: Hold) -> None:
-        """Hold periods for longer, in one step."""
+        """Hold periods for ``hold.duration`` from now if its owner still has them; zero gives them back."""
         for _ in range(ATTEMPTS):
             periods, now = await self._read(trigger, [number_key(number) for number in numbers])
             due, changes = milliseconds_of(now + hold.duration), list[Change]()
@@ -262,7 +270,7 @@ class RecordedJoining(RecordedFirsts):
         raise _others("keeping joins")
 
     async def finish(self, trigger: str, number: int) -> bool:
-        """Forget a period."""
+        """Forget a READY or EXPIRED period and its parts; False if it was forgotten before."""
         for _ in range(ATTEMPTS):
             (period,), _ = await self._read(trigger, [number_key(number)])
             if period is None:

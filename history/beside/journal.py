@@ -1,22 +1,64 @@
-"""The journal and the security log: one log for each trigger, and one log without a trigger."""
+"""The journal: one log for each trigger, with one line for each verdict that needs an explanation."""
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+import json
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import Any, Self
 
 from history.entry import digest
-from history.store.journal import JOURNAL_LENGTH, JournalLine, told_once
-from history.store.records import NO_TRIGGER, Append, Log, LogLine, Records
-from history.store.security import SecurityPage, SecurityRecord, recorded_once
+from history.store.records import Append, Log, LogLine, Records, line_id
 from history.support.spoilt import readable
+
+#: About how many lines of each trigger are kept, the latest ones.
+JOURNAL_LENGTH = 10_000
+
+#: A longer reason is cut off there; a resolver may return any text.
+REASON_LENGTH = 2_000
 
 JOURNAL = Log("journal", most=JOURNAL_LENGTH)
 
-#: Lines are deleted only because of their age.
-SECURITY = Log("security")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalLine:
+    """The verdict on one delivery, and the reason.
+
+    ``verdict`` is a word such as "duplicate", "in doubt" or "taken over", ``reason`` the sentence of the
+    outcome, ``row`` the row of the decision table. ``by`` is the process that wrote it. ``at`` is the time of
+    the store's server, None before it is stored. ``id`` is unique to the line, so a line that was sent twice
+    is shown once.
+    """
+
+    verdict: str
+    reason: str
+    uuid: str | None = None
+    row: int | None = None
+    fence: int | None = None
+    delivery_count: int = -1
+    by: str | None = None
+    at: datetime | None = None
+    id: str = field(default_factory=line_id)
+
+    def to_json(self) -> str:
+        """Return it as JSON in ASCII, without its time."""
+        document = asdict(self)
+        del document["at"]
+        document["reason"] = self.reason[:REASON_LENGTH]
+        return json.dumps(document)
+
+    @classmethod
+    def from_json(cls, text: str | bytes, at: datetime) -> Self:
+        """Read what :meth:`to_json` wrote, without fields that a newer version added.
+
+        Raises:
+            ValueError, TypeError: the text is not a line.
+        """
+        document: dict[str, Any] = json.loads(text)
+        fields = {name: document[name] for name in cls.__slots__ if name in document}
+        return replace(cls(**fields), at=at)
 
 
-class RecordedJournal:
-    """Lines in a log of a store; as safe as the log, and shared in the same way."""
+class Journal:
+    """Keeps the latest lines of each trigger, in a log of a store. A line may be sent twice."""
 
     def __init__(self, records: Records, log: Log = JOURNAL) -> None:
         self._records, self._log = records, log
@@ -30,7 +72,7 @@ class RecordedJournal:
         await self._records.apply(trigger, changes)
 
     async def read(self, trigger: str, uuid: str | None = None, *, limit: int = 100) -> list[JournalLine]:
-        """Return the last lines, for one uuid or all; the log is read from its end."""
+        """Return the last lines, for one uuid or all, the oldest of them first; read the log from its end."""
         about, cursor = None if uuid is None else digest(uuid), None
         lines: list[JournalLine] = []
         while True:
@@ -46,26 +88,6 @@ def _line(line: LogLine) -> JournalLine:
     return JournalLine.from_json(line.line, line.at)
 
 
-class RecordedSecurityLog:
-    """Security records in a log of a store; as safe as the log, and shared in the same way."""
-
-    def __init__(self, records: Records) -> None:
-        self._records = records
-
-    async def append(self, records: Sequence[SecurityRecord]) -> None:
-        """Add records, in one call."""
-        changes = [Append(SECURITY, record.id, record.to_json()) for record in records]
-        await self._records.apply(NO_TRIGGER, changes)
-
-    async def read(
-        self, *, before: datetime | None = None, cursor: str | None = None, limit: int = 100
-    ) -> SecurityPage:
-        """Return some records, the newest first."""
-        page = await self._records.log(NO_TRIGGER, SECURITY, before=before, cursor=cursor, limit=limit)
-        named = ((f"security record {line.cursor}", line.line) for line in page.lines)
-        records = readable("security record", named, SecurityRecord.from_json)
-        return SecurityPage(recorded_once(records), page.cursor)
-
-    async def delete_older(self, age: timedelta) -> None:
-        """Delete records by their age."""
-        await self._records.forget(NO_TRIGGER, SECURITY, age)
+def told_once(lines: list[JournalLine]) -> list[JournalLine]:
+    """Return the lines without repetitions."""
+    return list({line.id: line for line in lines}.values())

@@ -4,19 +4,22 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from history.errors import ConfigurationError
+from history.store.history import HistoryStore
 from history.store.records import Records
 
 if TYPE_CHECKING:
-    from history.beside.joining import Lookup
-    from history.beside.parking import Triggers
-    from history.store.control import Control
-    from history.store.fingerprints import Fingerprints
-    from history.store.joining import Joining
-    from history.store.journal import Journal
-    from history.store.parking import Parking
-    from history.store.progress import Progress
-    from history.store.results import Results
-    from history.store.security import SecurityLog
+    from history.beside.charts import Charts
+    from history.beside.comments import Comments
+    from history.beside.control import Control
+    from history.beside.filters import Filters
+    from history.beside.fingerprints import Fingerprints
+    from history.beside.joining import Joining, Lookup
+    from history.beside.journal import Journal
+    from history.beside.parking import Parking, Triggers
+    from history.beside.progress import Progress
+    from history.beside.results import Results
+    from history.beside.security import SecurityLog
     from history.support.encryption import Cipher
 
     made_once = property  # pyright does not accept a cached_property as a property of a protocol
@@ -53,56 +56,95 @@ class KeepsBeside:
 
     @made_once
     def parking(self) -> "Parking":
-        """Return the parking lot, in the same store."""
-        from history.beside.parking import RecordedParking  # noqa: PLC0415  (as the class says)
+        """Return the parking lot."""
+        from history.beside.parking import Parking  # noqa: PLC0415  (as the class says)
 
-        return RecordedParking(self._records, self._sealed_by, triggers=self._triggers_there)
+        return Parking(self._records, self._sealed_by, triggers=self._triggers_there)
 
     @made_once
     def control(self) -> "Control":
-        """Return commands, states and statistics, in the same store."""
-        from history.beside.control import RecordedControl  # noqa: PLC0415  (as the class says)
+        """Return commands, states and statistics."""
+        from history.beside.control import Control  # noqa: PLC0415  (as the class says)
 
-        return RecordedControl(self._records, self._address)
-
-    @made_once
-    def results(self) -> "Results":
-        """Return the kept results."""
-        from history.beside.results import RecordedResults  # noqa: PLC0415  (as the class says)
-
-        return RecordedResults(self._records, self._sealed_by)
+        return Control(self._records, self._address)
 
     @made_once
-    def fingerprints(self) -> "Fingerprints":
-        """Return the fingerprints of first bodies."""
-        from history.beside.fingerprints import RecordedFingerprints  # noqa: PLC0415  (as the class says)
+    def joining(self) -> "Joining":
+        """Return the joins."""
+        from history.beside.joining import Joining  # noqa: PLC0415  (as the class says)
 
-        return RecordedFingerprints(self._records)
-
-    @made_once
-    def journal(self) -> "Journal":
-        """Return the journal of each trigger."""
-        from history.beside.journal import RecordedJournal  # noqa: PLC0415  (as the class says)
-
-        return RecordedJournal(self._records)
-
-    @made_once
-    def security_log(self) -> "SecurityLog":
-        """Return the security log, which does not belong to a trigger."""
-        from history.beside.journal import RecordedSecurityLog  # noqa: PLC0415  (as the class says)
-
-        return RecordedSecurityLog(self._records)
+        return Joining(self._records, self._sealed_by, lookup=self._lookup)
 
     @made_once
     def progress(self) -> "Progress":
         """Return the records of batches."""
-        from history.beside.progress import RecordedProgress  # noqa: PLC0415  (as the class says)
+        from history.beside.progress import Progress  # noqa: PLC0415  (as the class says)
 
-        return RecordedProgress(self._records)
+        return Progress(self._records)
 
     @made_once
-    def joining(self) -> "Joining":
-        """Return the joins, in the same store."""
-        from history.beside.joining import RecordedJoining  # noqa: PLC0415  (as the class says)
+    def results(self) -> "Results":
+        """Return the kept results."""
+        from history.beside.results import Results  # noqa: PLC0415  (as the class says)
 
-        return RecordedJoining(self._records, self._sealed_by, lookup=self._lookup)
+        return Results(self._records, self._sealed_by)
+
+    @made_once
+    def fingerprints(self) -> "Fingerprints":
+        """Return the fingerprints of first bodies."""
+        from history.beside.fingerprints import Fingerprints  # noqa: PLC0415  (as the class says)
+
+        return Fingerprints(self._records)
+
+    @made_once
+    def journal(self) -> "Journal":
+        """Return the journal of each trigger."""
+        from history.beside.journal import Journal  # noqa: PLC0415  (as the class says)
+
+        return Journal(self._records)
+
+    @made_once
+    def security_log(self) -> "SecurityLog":
+        """Return the security log, which does not belong to a trigger."""
+        from history.beside.security import SecurityLog  # noqa: PLC0415  (as the class says)
+
+        return SecurityLog(self._records)
+
+    @made_once
+    def charts(self) -> "Charts":
+        """Return the charts of each trigger."""
+        from history.beside.charts import Charts  # noqa: PLC0415  (as the class says)
+
+        return Charts(self._records)
+
+    @made_once
+    def comments(self) -> "Comments":
+        """Return the comments on parked messages."""
+        from history.beside.comments import Comments  # noqa: PLC0415  (as the class says)
+
+        return Comments(self._records)
+
+    @made_once
+    def filters(self) -> "Filters":
+        """Return the saved filters."""
+        from history.beside.filters import Filters  # noqa: PLC0415  (as the class says)
+
+        return Filters(self._records)
+
+
+def beside_of(store: HistoryStore | None) -> KeepsBeside | None:
+    """Return what a store keeps beside its entries; None without a store, or if it has no records."""
+    return store if isinstance(store, KeepsBeside) else None
+
+
+def needed_beside(store: HistoryStore | None, setting: str, what: str) -> KeepsBeside:
+    """Return what a store keeps beside its entries, because ``setting`` needs ``what`` of it.
+
+    Raises:
+        ConfigurationError: there is no store, or it has no records.
+    """
+    kept = beside_of(store)
+    if kept is None:
+        problem = "there is no history" if store is None else f"{store!r} keeps no {what}"
+        raise ConfigurationError(setting, problem, "use Redis, SQL or memory as the history")
+    return kept

@@ -4,12 +4,13 @@ One step writes all of a message, and one step settles its entry, removes it and
 """
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from itertools import chain, islice
 
 from pydantic import ValidationError
 
+from history.beside.sealing import document_of, label_of, read_document, read_label
 from history.entry import digest
 from history.store import CLAIM_BATCH
 from history.store.decisions import (
@@ -20,8 +21,7 @@ from history.store.decisions import (
     DecisionRecord,
     OperatorDecision,
 )
-from history.store.journal import line_id
-from history.store.parking import LabelPage, Parked, ParkedLabel, all_labels, encodable, oldest_first
+from history.store.parking import LabelPage, Parked, ParkedLabel, encodable, oldest_first
 from history.store.records import (
     Append,
     Change,
@@ -37,10 +37,11 @@ from history.store.records import (
     Settle,
     all_records,
     is_done,
+    line_id,
 )
-from history.store.sealing import document_of, label_of, read_document, read_label
 from history.store.times import EPOCH
 from history.support.encryption import Cipher
+from history.support.paging import pages
 from history.support.spoilt import readable
 
 #: The keys are ids. The versions count how often a message was parked.
@@ -64,8 +65,12 @@ _RECENT = 10
 Triggers = Callable[[], Awaitable[Sequence[str]]]
 
 
-class RecordedParking:
-    """The parking lot in the records of a store; as safe as these, and shared in the same way."""
+class Parking:
+    """The parked messages in the records of a store; as safe as these, and shared in the same way.
+
+    A record that cannot be read is shown as an unreadable message (see
+    :func:`~history.store.parking.read_parked`), and the others stay accessible. ``cipher`` encrypts messages.
+    """
 
     def __init__(self, records: Records, cipher: Cipher | None = None, *, triggers: Triggers) -> None:
         self._records = records
@@ -73,7 +78,10 @@ class RecordedParking:
         self._triggers = triggers
 
     async def park(self, parked: Sequence[Parked]) -> None:
-        """Park messages, up to :data:`~history.store.CLAIM_BATCH` of a trigger in one step."""
+        """Park messages, up to :data:`~history.store.CLAIM_BATCH` of a trigger in one step.
+
+        If a message is already parked, it is replaced, and its copies are counted: a repeat is harmless.
+        """
         latest = {(message.trigger_name, message.id): message for message in parked}
         for name in dict.fromkeys(name for name, _ in latest):
             mine = [message for (trigger, _), message in latest.items() if trigger == name]
@@ -83,7 +91,7 @@ class RecordedParking:
                 await self._records.apply(name, list(changes))
 
     async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
-        """Return the parked message with this beginning of an id, if only one has it."""
+        """Return one parked message; a unique beginning of its id is enough."""
         beginning, messages = parked_id.encode(errors="replace"), list[Parked]()
         for name in await self._names(trigger):
             whole = await self._read(name, [beginning])
@@ -94,7 +102,10 @@ class RecordedParking:
         return messages[0] if len(messages) == 1 else None
 
     async def list(self, *, trigger: str | None = None, limit: int = 1000) -> Sequence[Parked]:
-        """Return parked messages, oldest first: it walks through the labels, and reads these messages."""
+        """Return parked messages of one trigger or all, oldest first.
+
+        It walks through the labels, and reads only these messages.
+        """
         oldest = oldest_first(await all_labels(self, trigger, limit=LABELS_READ))[:limit]
         messages: list[Parked] = []
         for name in dict.fromkeys(label.trigger_name for label in oldest):
@@ -105,7 +116,11 @@ class RecordedParking:
     async def labels(
         self, *, trigger: str | None = None, cursor: str | None = None, limit: int = 200
     ) -> LabelPage:
-        """Return some labels; the cursor is the last id, and the trigger at which the walk is."""
+        """Walk through the parked messages of one trigger or all, without reading the messages.
+
+        A page may be empty before the end. A message that is parked or removed during the walk may be seen or
+        not, and any message may be seen twice. The cursor is the last id, and the trigger of the page.
+        """
         last, _, current = (cursor or " ").partition(" ")
         labels: list[ParkedLabel] = []
         left = limit
@@ -119,7 +134,7 @@ class RecordedParking:
         return LabelPage(labels, None)
 
     async def of_uuid(self, uuid: str, *, trigger: str | None = None) -> Sequence[ParkedLabel]:
-        """Return the labels of the messages with one uuid, by its digest."""
+        """Return the labels of all messages with one uuid, oldest first, by a key of its digest."""
         wanted, labels = encodable(uuid), list[ParkedLabel]()
         for name in await self._names(trigger):
             keys = await all_records(self._records, name, UUIDS, prefix=digest(wanted)[:_DIGEST])
@@ -129,7 +144,7 @@ class RecordedParking:
         return oldest_first(label for label in labels if label.uuid == wanted)
 
     async def remove(self, parked: Parked | ParkedLabel) -> bool:
-        """Remove one message."""
+        """Remove a message after its decision; False if it was already gone."""
         changes = _removal(parked)
         return is_done(changes, await self._records.apply(parked.trigger_name, changes))
 
@@ -140,7 +155,13 @@ class RecordedParking:
     async def decide(
         self, trigger: str, decision: OperatorDecision, chosen: Sequence[Decided]
     ) -> Sequence[bool]:
-        """Carry out a decision, and record it, in one step; if it is refused for some, for the others."""
+        """Carry out somebody's decision about parked messages, and record it, in one atomic step.
+
+        Each message is removed, unless the decision is to run it, and its entry is settled: True. False,
+        without a change, if a message is no longer parked, or if the history refuses its settlement because
+        the fence is stale or the owner is another. At most :data:`~history.store.CLAIM_BATCH` messages. If it
+        is sent twice, it is carried out once. With ``ended`` it is only recorded.
+        """
         left = list(chosen)
         while left:
             steps = [_carrying_out(decision, decided) for decided in left]
@@ -167,7 +188,10 @@ class RecordedParking:
         return None
 
     async def decisions(self, trigger: str, *, cursor: str | None = None, limit: int = 100) -> DecisionPage:
-        """Return records, the newest first; a decision that was recorded twice is returned once."""
+        """Return the decisions, the newest first, at most ``limit``. No record is ever deleted.
+
+        A decision that was recorded twice is returned once.
+        """
         page = await self._records.log(trigger, DECISIONS, cursor=cursor, limit=limit)
         named = ((f"{line.cursor} about {trigger}", line) for line in page.lines)
         records = {record.token: record for record in readable("decision", named, partial(_record, trigger))}
@@ -214,6 +238,16 @@ class RecordedParking:
             return None
         copies = max(record.version, 1)
         return label.model_copy(update={"copies": copies}) if _key(label) == record.key else None
+
+
+def label_pages(lot: Parking, trigger: str | None, *, limit: int = 200) -> AsyncIterator[LabelPage]:
+    """Walk through a lot, for one trigger or all; a page is read only when the caller wants it."""
+    return pages(lambda cursor: lot.labels(trigger=trigger, cursor=cursor, limit=limit))
+
+
+async def all_labels(lot: Parking, trigger: str | None, *, limit: int = 200) -> Sequence[ParkedLabel]:
+    """Return all labels of a lot, for one trigger or all; a label may occur twice."""
+    return [label async for page in label_pages(lot, trigger, limit=limit) for label in page.labels]
 
 
 def _key(parked: Parked | ParkedLabel | Decided) -> bytes:

@@ -1,13 +1,12 @@
 """Kept results: one record for each uuid. Its version is the fence of the run that stored it."""
 
 from datetime import timedelta
+from typing import NamedTuple
 
 from history.beside.fingerprints import FINGERPRINTS
 from history.entry import digest
 from history.store.records import Expects, Kind, Put, Record, Records, is_done
-from history.store.results import KeptResult
-from history.store.sealing import opened_result, sealed_result
-from history.support.encryption import Cipher
+from history.support.encryption import Cipher, decrypted
 
 RESULTS = Kind("result")
 
@@ -15,22 +14,46 @@ RESULTS = Kind("result")
 OF_ENTRIES = (RESULTS, FINGERPRINTS)
 
 
-class RecordedResults:
-    """Results in the records of a store; as safe as the records, and shared in the same way."""
+class KeptResult(NamedTuple):
+    """Some bytes, and the fence of the run that stored them.
+
+    They are the result of a completed entry only if that entry has the same fence: another run may have
+    stored something and lost its entry before it completed.
+    """
+
+    fence: int
+    data: bytes
+
+
+class Results:
+    """Keeps some bytes for each uuid of a trigger, in the records of a store. Every call may be sent twice.
+
+    The store's ``forget`` deletes them with the entry.
+    """
 
     def __init__(self, records: Records, cipher: Cipher | None = None) -> None:
         self._records, self._cipher = records, cipher
 
     async def put(self, trigger: str, uuid: str, kept: KeptResult, time_to_live: timedelta) -> bool:
-        """Replace the stored result."""
-        sealed = sealed_result(trigger, uuid, kept, self._cipher)
-        record = Record(digest(uuid), sealed.data, sealed.fence)
-        puts = [Put(RESULTS, record, Expects.NOT_NEWER, time_to_live)]
+        """Replace the stored bytes with these; False, without a change, if those have a greater fence."""
+        data = kept.data
+        if self._cipher is not None:
+            data = self._cipher.encrypt(data, about=_about(trigger, uuid, kept.fence))
+        puts = [Put(RESULTS, Record(digest(uuid), data, kept.fence), Expects.NOT_NEWER, time_to_live)]
         return is_done(puts, await self._records.apply(trigger, puts))
 
     async def get(self, trigger: str, uuid: str) -> KeptResult | None:
-        """Return the stored result."""
+        """Return the stored bytes; None if there are none, or after their time to live.
+
+        Raises:
+            DecryptionError: they cannot be decrypted.
+        """
         (stored,) = await self._records.get(trigger, RESULTS, [digest(uuid)])
         if stored is None:
             return None
-        return opened_result(trigger, uuid, KeptResult(stored.version, stored.value), self._cipher)
+        about = _about(trigger, uuid, stored.version)
+        return KeptResult(stored.version, decrypted(self._cipher, stored.value, about=about))
+
+
+def _about(trigger: str, uuid: str, fence: int) -> list[str]:
+    return ["result", trigger, uuid, str(fence)]

@@ -18,14 +18,14 @@ blocking store never suspend. The random runs need hypothesis. For readable fail
 
 If the server may come back with older data (a backup, a replica that lagged), override ``snapshot`` and
 ``restore`` as well; see :class:`~history.contract.rollback.RollbackContract`. If other programs can write
-the store's records, override ``spoil_parked``, ``spoil_entry`` and ``spoil_report``; see
-:class:`~history.contract.parking.ParkingContract`.
+the store's entries, override ``spoil_entry``; see :class:`~history.contract.upkeep.UpkeepContract`.
 
 A store may differ in these points. ``Entry.owner`` of a completed entry may be None. Instants of a completed
 entry may be as coarse as ``coarseness``, but nothing may expire early. ``purge`` may find nothing, if the
 server itself deletes expired entries. ``survives_forks`` is false for a store in the memory of one process,
 ``renews_batches`` for a store without :class:`~history.store.BatchLeases`, and ``renews_many`` for a store
-without :class:`~history.store.ManyLeases`.
+without :class:`~history.store.ManyLeases`. A store without :class:`~history.store.Records` skips the checks
+of records.
 
 Each other file here has the checks of one subject; ``common.py`` has their shared parts.
 """
@@ -33,13 +33,8 @@ Each other file here has the checks of one subject; ``common.py`` has their shar
 from history.contract.amounts import AmountContract
 from history.contract.batches import BatchContract
 from history.contract.claims import AdoptionContract, ClaimContract
-from history.contract.control import ControlContract
-from history.contract.decisions import DecisionContract
 from history.contract.fences import FenceContract
 from history.contract.forks import ForkContract
-from history.contract.join_periods import JoinPeriodContract
-from history.contract.joining import JoiningContract
-from history.contract.parking import ParkingContract
 from history.contract.races import RaceContract
 from history.contract.records import RecordContract
 from history.contract.rollback import RollbackContract
@@ -58,11 +53,6 @@ class HistoryContract(
     BatchContract,
     UpkeepContract,
     AmountContract,
-    ParkingContract,
-    DecisionContract,
-    JoiningContract,
-    JoinPeriodContract,
-    ControlContract,
     AdoptionContract,
     RecordContract,
     StepContract,

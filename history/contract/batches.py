@@ -4,10 +4,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from history.beside.progress import Progress, begin
 from history.contract.common import LONG, SHORT, TRIGGER, absent, claim_one, eventually, found, state_of
+from history.contract.records import records_in
 from history.entry import EntryOutcome, State
 from history.store import BatchLeases, BatchOwner, HistoryStore
-from history.store.progress import BatchState, Beginning, begin, changed
+from history.store.progress import BatchState, Beginning, changed
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -345,43 +347,46 @@ class BatchContract:
     async def test_what_is_settled_is_noted_in_the_same_step(
         self, store: HistoryStore, another: HistoryStore
     ) -> None:
+        progress = Progress(records_in(store))
         run = Beginning(query="query-1", batch=7, lineage="lineage-1", run="a")
-        begun = await begin(store.progress, TRIGGER, run, NOW)
+        begun = await begin(progress, TRIGGER, run, NOW)
         done = changed(begun, "a", BatchState.COMPLETED, NOW, {"rows": 1})
         await store.claim(TRIGGER, ["u1"], self.batch)
 
         for _ in range(2):
             assert await store.settle_batches(TRIGGER, [self.batch], EntryOutcome.OK, record=done)
 
-        assert await another.progress.read(TRIGGER, "query-1", 7) == done
-        assert [record.batch for record in await another.progress.latest(TRIGGER)] == [7]
+        assert await Progress(records_in(another)).read(TRIGGER, "query-1", 7) == done
+        assert [record.batch for record in await Progress(records_in(another)).latest(TRIGGER)] == [7]
         assert state_of(await found(store, "u1")) is EntryOutcome.OK
 
     async def test_a_run_that_somebody_began_anew_settles_nothing(
         self, store: HistoryStore, another: HistoryStore
     ) -> None:
+        progress = Progress(records_in(store))
         run = Beginning(query="query-1", batch=7, lineage="lineage-1", run="a")
-        stale = await begin(store.progress, TRIGGER, run, NOW)
+        stale = await begin(progress, TRIGGER, run, NOW)
         done = changed(stale, "a", BatchState.COMPLETED, NOW, {})
         await store.claim(TRIGGER, ["u1"], self.batch)
         anew = Beginning(query="query-1", batch=7, lineage="lineage-1", run="b")
-        latest = await begin(another.progress, TRIGGER, anew, NOW)
+        latest = await begin(Progress(records_in(another)), TRIGGER, anew, NOW)
 
         assert not await store.settle_batches(TRIGGER, [self.batch], EntryOutcome.OK, record=done)
 
         assert (await found(store, "u1")).state is State.STARTED
-        assert await store.progress.read(TRIGGER, "query-1", 7) == latest
+        assert await progress.read(TRIGGER, "query-1", 7) == latest
 
     async def test_what_cannot_be_settled_is_not_noted(self, store: HistoryStore) -> None:
+        progress = Progress(records_in(store))
         run = Beginning(query="query-1", batch=7, lineage="lineage-1", run="a")
-        begun = await begin(store.progress, TRIGGER, run, NOW)
+        begun = await begin(progress, TRIGGER, run, NOW)
         done = changed(begun, "a", BatchState.COMPLETED, NOW, {})
 
         assert not await store.settle_batches(TRIGGER, [self.batch], EntryOutcome.OK, record=done)
 
-        assert await store.progress.read(TRIGGER, "query-1", 7) == begun
+        assert await progress.read(TRIGGER, "query-1", 7) == begun
         assert await store.settle_batches(TRIGGER, [self.batch], None, record=done)
-        assert await store.progress.read(TRIGGER, "query-1", 7) == done
+        assert await progress.read(TRIGGER, "query-1", 7) == done
 
 
 async def _is_dead(store: HistoryStore, uuid: str) -> bool:

@@ -43,7 +43,7 @@ class ForkContract:
             return
         names = [f"child-{number}" for number in range(CHILDREN)]
         handed = await store.claim(TRIGGER, names, "parent")
-        await store.parking.list()
+        await store.triggers()
 
         async def child(name: str, fence: int) -> None:
             await claim_and_complete(store, name)

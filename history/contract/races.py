@@ -15,7 +15,6 @@ from history.contract.common import (
     together,
     tokens_of_clones,
 )
-from history.contract.parking import parked
 from history.entry import EntryOutcome, Settlement, State
 from history.message import Uuid
 from history.store import BatchOwner, HistoryStore, Owner
@@ -216,8 +215,6 @@ class RaceContract:
         def use() -> list[State | EntryOutcome | None]:
             (claimed,) = drive(store.claim(TRIGGER, ["u1"], "worker-1"))
             drive(store.complete(TRIGGER, "u1", claimed.fence))
-            drive(store.parking.park([parked(1)]))
-            drive(store.parking.list())
             return [state_of(entry) for entry in drive(store.lookup(TRIGGER, ["u1"]))]
 
         assert await asyncio.to_thread(use) == [EntryOutcome.OK]

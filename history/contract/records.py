@@ -1,15 +1,17 @@
 """Records and logs beside the entries; a store without them passes."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from history.beside.kept import beside_of
 from history.beside.results import OF_ENTRIES
+from history.bridge import drive
 from history.contract.common import SHORT, TRIGGER, claim_one, eventually, together
 from history.entry import digest
 from history.errors import ConfigurationError
 from history.store import HistoryStore
-from history.store.journal import line_id
 from history.store.records import (
     NO_TRIGGER,
     Append,
@@ -26,7 +28,7 @@ from history.store.records import (
     all_records,
     clock_of,
     is_done,
-    records_of,
+    line_id,
 )
 
 _DAY = timedelta(days=1)
@@ -34,7 +36,7 @@ _GREAT = 2**53 + 1
 _ANY, _NOT_NEWER, _FOLLOWS = Expects.ANY, Expects.NOT_NEWER, Expects.FOLLOWS
 
 #: The two forms of records. All bytes may be in a key and in a value.
-_ALONE, _LISTED = Kind("alone"), Kind("listed", listed=True)
+_ALONE, LISTED = Kind("alone"), Kind("listed", listed=True)
 _OTHER = Kind("other", listed=True)
 _KEY, _OTHER_KEY = b"\x00\xff key", b"\x00\xff key 2"
 LINES = Log("lines")
@@ -42,10 +44,10 @@ LINES = Log("lines")
 
 def records_in(store: HistoryStore) -> Records:
     """Return the records of a store; without them, the test is skipped."""
-    records = records_of(store)
-    if records is None:
+    kept = beside_of(store)
+    if kept is None:
         pytest.skip("it keeps no records")
-    return records
+    return kept.records
 
 
 def _text(line: LogLine) -> str:
@@ -58,7 +60,7 @@ def a_line(text: str, about: bytes = b"", log: Log = LINES) -> Append:
 
 
 #: Runs a test with records of both forms.
-each_kind = pytest.mark.parametrize("of", [_ALONE, _LISTED], ids=lambda kind: kind.name)
+each_kind = pytest.mark.parametrize("of", [_ALONE, LISTED], ids=lambda kind: kind.name)
 
 
 class RecordContract:
@@ -181,7 +183,7 @@ class RecordContract:
     ) -> None:
         records = records_in(store)
         before = await clock_of(records_in(another))
-        (first,) = await records.apply(TRIGGER, [Put(_LISTED, Record(_KEY, b"1"))])
+        (first,) = await records.apply(TRIGGER, [Put(LISTED, Record(_KEY, b"1"))])
 
         assert first is not None
 
@@ -189,12 +191,12 @@ class RecordContract:
             return await clock_of(records_in(another)) > first.at
 
         await eventually(is_later)
-        (second,) = await records.apply(TRIGGER, [Put(_LISTED, Record(_KEY, b"2"))])
+        (second,) = await records.apply(TRIGGER, [Put(LISTED, Record(_KEY, b"2"))])
         assert second is not None
 
-        (read,) = await records_in(another).get(TRIGGER, _LISTED, [_KEY])
-        (listed,) = await records_in(another).page(TRIGGER, _LISTED)
-        (looked,) = await records.apply(TRIGGER, [Get(_LISTED, _KEY)])
+        (read,) = await records_in(another).get(TRIGGER, LISTED, [_KEY])
+        (listed,) = await records_in(another).page(TRIGGER, LISTED)
+        (looked,) = await records.apply(TRIGGER, [Get(LISTED, _KEY)])
         assert before <= first.at < second.at <= await clock_of(records)
         assert [record.at for record in (read, listed, looked) if record is not None] == [second.at] * 3
 
@@ -244,58 +246,71 @@ class RecordContract:
             None,
         ]
 
+    async def test_records_of_a_blocking_store_never_suspend(
+        self, store: HistoryStore, *, blocking: bool
+    ) -> None:
+        records = records_in(store)
+        if not blocking:
+            return
+
+        def use() -> int:
+            drive(records.apply(TRIGGER, [Put(LISTED, Record(_KEY, b"x"))]))
+            return drive(records.count(TRIGGER, LISTED))
+
+        assert await asyncio.to_thread(use) == 1
+
     async def test_listed_records_are_read_in_pages_the_greatest_key_first(self, store: HistoryStore) -> None:
         records = records_in(store)
         kept = [Record(prefix + b"%03d" % number, b"x") for prefix in (b"a", b"b\xff") for number in range(5)]
-        await records.apply(TRIGGER, [Put(_LISTED, record) for record in kept])
+        await records.apply(TRIGGER, [Put(LISTED, record) for record in kept])
 
-        first = await records.page(TRIGGER, _LISTED, prefix=b"b\xff", limit=3)
-        second = await records.page(TRIGGER, _LISTED, prefix=b"b\xff", before=first[-1].key, limit=3)
+        first = await records.page(TRIGGER, LISTED, prefix=b"b\xff", limit=3)
+        second = await records.page(TRIGGER, LISTED, prefix=b"b\xff", before=first[-1].key, limit=3)
 
         assert [*first, *second] == kept[:4:-1]
-        assert await records.page(TRIGGER, _LISTED) == kept[::-1]
-        assert await records.page(f"{TRIGGER}-2", _LISTED) == []
+        assert await records.page(TRIGGER, LISTED) == kept[::-1]
+        assert await records.page(f"{TRIGGER}-2", LISTED) == []
         for limit in (3, 5, 500):
-            assert await all_records(records, TRIGGER, _LISTED, limit=limit) == kept[::-1]
+            assert await all_records(records, TRIGGER, LISTED, limit=limit) == kept[::-1]
 
     async def test_a_view_has_all_records_of_some_kinds(
         self, store: HistoryStore, another: HistoryStore
     ) -> None:
         kept = [Record(b"%d\xff" % number, b"x") for number in range(5)]
         others = [Record(_KEY, b"\x00y", _GREAT)]
-        await records_in(store).apply(TRIGGER, [Put(_LISTED, record) for record in kept])
+        await records_in(store).apply(TRIGGER, [Put(LISTED, record) for record in kept])
         await records_in(store).apply(TRIGGER, [Put(_OTHER, record) for record in others])
 
-        seen = await records_in(another).view(TRIGGER, [_OTHER, Kind("none", listed=True), _LISTED])
-        empty = await records_in(another).view(f"{TRIGGER}-2", [_LISTED, _OTHER])
+        seen = await records_in(another).view(TRIGGER, [_OTHER, Kind("none", listed=True), LISTED])
+        empty = await records_in(another).view(f"{TRIGGER}-2", [LISTED, _OTHER])
 
         assert seen.records == [others, [], kept[::-1]]
         assert [record.at for record in seen.records[2]] == [
-            record.at for record in await records_in(store).page(TRIGGER, _LISTED)
+            record.at for record in await records_in(store).page(TRIGGER, LISTED)
         ]
         assert empty.records == [[], []]
         assert seen.at <= empty.at <= await clock_of(records_in(store))
 
     async def test_listed_records_are_deleted_from_key_to_key(self, store: HistoryStore) -> None:
         records, kept = records_in(store), [Record(b"%d" % number, b"x") for number in range(6)]
-        await records.apply(TRIGGER, [Put(_LISTED, record) for record in kept])
+        await records.apply(TRIGGER, [Put(LISTED, record) for record in kept])
 
-        await records.apply(TRIGGER, [Delete(_LISTED, b"1", b"3"), Delete(_LISTED, b"5")])
+        await records.apply(TRIGGER, [Delete(LISTED, b"1", b"3"), Delete(LISTED, b"5")])
 
-        assert [record.key for record in await records.page(TRIGGER, _LISTED)] == [b"4", b"0"]
+        assert [record.key for record in await records.page(TRIGGER, LISTED)] == [b"4", b"0"]
 
     async def test_what_has_not_changed_for_long_is_forgotten(self, store: HistoryStore) -> None:
         records, log = records_in(store), Log("old")
-        await records.apply(TRIGGER, [Put(_LISTED, Record(_KEY, b"x")), a_line("x", log=log)])
+        await records.apply(TRIGGER, [Put(LISTED, Record(_KEY, b"x")), a_line("x", log=log)])
 
-        for aged in (_LISTED, log):
+        for aged in (LISTED, log):
             assert await records.forget(TRIGGER, aged, _DAY) == 0
             assert await records.forget(f"{TRIGGER}-2", aged, -_DAY) == 0
-        assert await records.page(TRIGGER, _LISTED) == [Record(_KEY, b"x")]
-        assert await records.forget(TRIGGER, _LISTED, -_DAY) == 1
+        assert await records.page(TRIGGER, LISTED) == [Record(_KEY, b"x")]
+        assert await records.forget(TRIGGER, LISTED, -_DAY) == 1
 
-        assert await records.page(TRIGGER, _LISTED) == []
-        assert await records.get(TRIGGER, _LISTED, [_KEY]) == [None]
+        assert await records.page(TRIGGER, LISTED) == []
+        assert await records.get(TRIGGER, LISTED, [_KEY]) == [None]
 
     async def test_lines_are_read_in_pages_the_newest_first(
         self, store: HistoryStore, another: HistoryStore

@@ -8,8 +8,8 @@ from history.beside.control import REPORTS
 from history.beside.filters import FILTERS
 from history.beside.firsts import FIRSTS
 from history.beside.joining import DUE, PARTS, PERIODS
-from history.beside.journal import SECURITY
 from history.beside.parking import DECISIONS, LABELS, MESSAGES, UUIDS
+from history.beside.security import SECURITY
 from history.redis.assembly import DEFAULT_PACKAGE, script_names
 from history.redis.connection.client import TRIGGERS_KEY, RedisClient, keys_of
 from history.redis.connection.permissions import Use, commands_of, refusals_of

@@ -12,7 +12,7 @@ from sqlalchemy import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from history.beside.kept import KeepsBeside
-from history.beside.parking import DECISIONS, LABELS, RecordedParking
+from history.beside.parking import DECISIONS, LABELS, Parking
 from history.beside.progress import changes_of
 from history.beside.results import OF_ENTRIES
 from history.entry import (
@@ -81,7 +81,6 @@ from history.store import (
     SingleVerbs,
 )
 from history.store.inspection import Capability, Refusal, Room
-from history.store.parking import Parking
 from history.store.progress import BatchRecord
 from history.store.records import Delete
 from history.support.encryption import SETTING, Cipher, cipher_of
@@ -223,7 +222,7 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         # A view inside a caller's transaction has another database.
         if isinstance(self._records, SqlRecords) and self._records.database is self._database:
             return super().parking
-        return RecordedParking(SqlRecords(self._database), self._cipher, triggers=self.triggers)
+        return Parking(SqlRecords(self._database), self._cipher, triggers=self.triggers)
 
     async def check(self) -> Sequence[str]:
         """Create the missing tables, and warn about a database that may lose commits.

@@ -1,25 +1,19 @@
-"""The protocols of a document history: one per file, with the types that its methods take and return.
+"""The two protocols of a document history, entries and records, and the types that their methods take.
 
 =====================  ==============================================================================
-``history.py``         :class:`HistoryStore`: claims, settlements, lookups, purges; ``parking``, ``control``,
-                       ``joining`` and ``progress`` lead to the protocols below, on the same server;
+``history.py``         :class:`HistoryStore`: claims, settlements, lookups, purges;
                        optional, :class:`PackedClaims`: claims by digests, for many rows
-``parking.py``         :class:`Parking`: messages kept until somebody decides
+``records.py``         :class:`Records`: keyed records and logs; a store that has them keeps everything of
+                       :mod:`history.beside` in them, on the same server
+``parking.py``         a parked message, which waits until somebody decides
 ``decisions.py``       :class:`OperatorDecision`: a person's decision about them, and the record of it
-``control.py``         :class:`Control`: commands to consumers, their states and statistics
-``joining.py``         :class:`Joining`: messages of several destinations that wait for each other
-``progress.py``        :class:`Progress`: how far each query of Spark has come
+``control.py``         commands to consumers, their states and statistics
+``joining.py``         messages of several destinations that wait for each other
+``progress.py``        how far each query of Spark has come
 ``watermark.py``       :class:`Watermark`: how far a link of SQL Remote has come; SQL histories only
 ``leases.py``          optional, :class:`ManyLeases`: many leases in one call; and
                        :class:`BatchLeases`: the lease of a whole batch
 ``turning.py``         optional, its ``Turning``: from one message to the next in one call
-``records.py``         optional, :class:`Records`: keyed records and logs, in which
-                       :mod:`history.beside` keeps the next three
-``results.py``         optional: the result of a uuid's first run,
-``fingerprints.py``    the fingerprint of the first body that came with it,
-``journal.py``         and one line for each verdict that needs an explanation
-``sealing.py``         the layer that encrypts parked messages and kept results for a store
-``security.py``        the security log: who signed in, was refused, decided or gave a command
 ``inspection.py``      reports of a store: refused permissions, room for connections, and about how many
                        entries it has
 ``owners.py``          owners of claims, and unique tokens
@@ -37,10 +31,13 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
+    from history.beside.control import Control as Control
+    from history.beside.joining import Joining as Joining
+    from history.beside.parking import Parking as Parking
+    from history.beside.progress import Progress as Progress
     from history.store.control import FORGOTTEN_AFTER as FORGOTTEN_AFTER
     from history.store.control import GONE_AFTER as GONE_AFTER
     from history.store.control import Beat as Beat
-    from history.store.control import Control as Control
     from history.store.control import Counts as Counts
     from history.store.control import Heard as Heard
     from history.store.control import Order as Order
@@ -72,7 +69,6 @@ if TYPE_CHECKING:
     from history.store.joining import Added as Added
     from history.store.joining import Addition as Addition
     from history.store.joining import Hold as Hold
-    from history.store.joining import Joining as Joining
     from history.store.joining import JoinPart as JoinPart
     from history.store.joining import JoinTerms as JoinTerms
     from history.store.joining import Period as Period
@@ -88,12 +84,10 @@ if TYPE_CHECKING:
     from history.store.parking import Parked as Parked
     from history.store.parking import ParkedKind as ParkedKind
     from history.store.parking import ParkedLabel as ParkedLabel
-    from history.store.parking import Parking as Parking
     from history.store.progress import KEPT_BATCHES as KEPT_BATCHES
     from history.store.progress import RECORDS_KEPT_FOR as RECORDS_KEPT_FOR
     from history.store.progress import BatchRecord as BatchRecord
     from history.store.progress import BatchState as BatchState
-    from history.store.progress import Progress as Progress
     from history.store.records import Append as Append
     from history.store.records import Change as Change
     from history.store.records import Delete as Delete

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -234,42 +234,3 @@ class Overview:
     def had_consumer(self, trigger: str) -> bool:
         """Whether a consumer has ever run a trigger; guards and Spark use triggers without a consumer."""
         return trigger in self.reported
-
-
-class Control(Protocol):
-    """Hands commands to consumers and stores their reports, beside the history, like ``store.parking``.
-
-    Every method raises :class:`~history.errors.HistoryUnavailableError` if the server does not answer.
-    """
-
-    @property
-    def address(self) -> str:
-        """The server's address: equal for all its clients, without a password."""
-        ...
-
-    async def beat(self, token: str, reports: Sequence[Report]) -> Heard:
-        """Replace the consumer's reports, add its new counts, return its commands, in one call.
-
-        Only this consumer has the ``token``, and no other ever uses it. Counts are absolute, so a beat that
-        arrives twice is counted once.
-        """
-        ...
-
-    async def order(self, verb: Verb, triggers: Sequence[str], *, reason: str | None = None) -> int:
-        """Give a command to triggers, known or not; return its number."""
-        ...
-
-    async def overview(self, *, silence: timedelta = GONE_AFTER) -> Overview:
-        """Return everything known, without the consumers that were silent for longer than ``silence``."""
-        ...
-
-    async def clear(self, *, trigger: str | None = None) -> None:
-        """Set the statistics of one trigger or all back to zero."""
-        ...
-
-    async def sweep(self, *, silence: timedelta = FORGOTTEN_AFTER) -> int:
-        """Delete the reports of consumers that have been silent for longer; return how many there were.
-
-        The statistics keep the counts of these consumers.
-        """
-        ...

@@ -15,10 +15,11 @@ from history.errors import ConfigurationError
 from history.store.owners import BatchOwner, Owner
 
 if TYPE_CHECKING:
-    from history.store.control import Control
-    from history.store.joining import Joining
-    from history.store.parking import Parking
-    from history.store.progress import BatchRecord, Progress
+    from history.beside.control import Control
+    from history.beside.joining import Joining
+    from history.beside.parking import Parking
+    from history.beside.progress import Progress
+    from history.store.progress import BatchRecord
 
 #: The most uuids for which one round trip claims; longer calls are cut into pieces of this size.
 CLAIM_BATCH = 200
@@ -100,7 +101,9 @@ class HistoryStore(Protocol):
     """Remembers, per trigger and uuid, which runs started and which completed.
 
     Every method raises :class:`~history.errors.HistoryUnavailableError` when the server does not answer.
-    Threads may share an instance; an asyncio instance belongs to one event loop.
+    Threads may share an instance; an asyncio instance belongs to one event loop. A store with
+    :class:`~history.store.Records` gets its properties from :class:`~history.beside.KeepsBeside`. A store
+    without records lacks them at run time; :func:`history.beside.beside_of` shows that.
     """
 
     @property

@@ -19,7 +19,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Protocol
 
 from history.entry import Fence
 from history.message import Message, Uuid
@@ -99,42 +98,3 @@ class Added:
 
     addition: Addition
     period: Period | None = field(default=None)
-
-
-class Joining(Protocol):
-    """Keeps the parts of joins, beside the document history, and completes entries there.
-
-    Every method raises :class:`~history.errors.HistoryUnavailableError` if the server does not answer, and
-    may be sent twice without harm. The time comes from the store's server. A time-out begins with the first
-    part of a period. When it is over, the period ends, even if no call has checked it yet.
-    """
-
-    async def add(self, trigger: str, part: JoinPart, terms: JoinTerms, hold: Hold) -> Added:
-        """Store a part in the open period of its activation and complete its entry, or do neither.
-
-        The last part makes the period READY, and ``hold`` has it; the next message begins another period.
-        """
-        ...
-
-    async def due(self, trigger: str, hold: Hold, *, limit: int = 10) -> Sequence[Period]:
-        """Hand out READY and EXPIRED periods that nobody holds; the entries of EXPIRED periods fail then.
-
-        One cheap call if no period waits.
-        """
-        ...
-
-    async def keep(self, trigger: str, numbers: Sequence[int], hold: Hold) -> None:
-        """Hold periods for ``hold.duration`` from now if its owner still has them; zero gives them back."""
-        ...
-
-    async def finish(self, trigger: str, number: int) -> bool:
-        """Forget a READY or EXPIRED period and its parts; False if it was forgotten before."""
-        ...
-
-    async def waiting(self, trigger: str, *, limit: int = 100) -> Sequence[Period]:
-        """Return the periods that are not finished, in the order in which they are due."""
-        ...
-
-    async def first(self, trigger: str, activation: str, uuid: str, *, time_out: timedelta | None) -> bool:
-        """Return whether this message is the first of its activation; it stays so until the time-out."""
-        ...

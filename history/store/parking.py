@@ -2,11 +2,11 @@
 
 import base64
 import json
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Annotated, ClassVar, NamedTuple, Protocol, Self
+from typing import Annotated, ClassVar, NamedTuple, Self
 
 from pydantic import (
     AwareDatetime,
@@ -20,9 +20,7 @@ from pydantic import (
 
 from history.json_text import canonical_json
 from history.message import UNDEFINED_COUNT, Message, body_as_json
-from history.store.decisions import Decided, DecisionPage, OperatorDecision
 from history.store.texts import EncodableText as EncodableText  # noqa: PLC0414  (so checkers see it exported)
-from history.support.paging import pages
 from history.support.rendering import encodable as encodable  # noqa: PLC0414  (as above)
 
 #: Beginnings of the names of properties that providers set, and change from delivery to delivery.
@@ -203,77 +201,3 @@ def read_parked(document: str | bytes, *, trigger: str, parked_id: str, copies: 
         parked_at=datetime.fromtimestamp(0, UTC),
         copies=copies,
     )
-
-
-class Parking(Protocol):
-    """Keeps parked messages. Parking the same id again replaces the copy, so a repeat is harmless.
-
-    A record that cannot be read is shown as an unreadable message (see :func:`read_parked`), and the others
-    stay accessible.
-    """
-
-    async def park(self, parked: Sequence[Parked]) -> None:
-        """Park messages; when this returns, they are stored as safely as everything in the store.
-
-        If a message is already parked, it is replaced, and its copies are counted.
-        """
-        ...
-
-    async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
-        """Return one parked message; a unique beginning of its id is enough."""
-        ...
-
-    async def list(self, *, trigger: str | None = None, limit: int = 1000) -> Sequence[Parked]:
-        """Return parked messages of one trigger or all, oldest first."""
-        ...
-
-    async def labels(
-        self, *, trigger: str | None = None, cursor: str | None = None, limit: int = 200
-    ) -> LabelPage:
-        """Walk through the parked messages of one trigger or all, without reading the messages.
-
-        A page has about ``limit`` labels; it may be empty before the end. A message that is parked or removed
-        during the walk may be seen or not, and any message may be seen twice.
-        """
-        ...
-
-    async def of_uuid(self, uuid: str, *, trigger: str | None = None) -> Sequence[ParkedLabel]:
-        """Return the labels of all messages with one uuid, oldest first, of one trigger or all.
-
-        The store finds them by a key, without a walk through the others.
-        """
-        ...
-
-    async def remove(self, parked: Parked | ParkedLabel) -> bool:
-        """Remove a message after its decision; False if it was already gone."""
-        ...
-
-    async def decide(
-        self, trigger: str, decision: OperatorDecision, chosen: Sequence[Decided]
-    ) -> Sequence[bool]:
-        """Carry out somebody's decision about parked messages, and record it, in one atomic step.
-
-        Each message is removed, unless the decision is to run it, and its entry is settled: True. False,
-        without a change, if a message is no longer parked, or if the history refuses its settlement because
-        the fence is stale or the owner is another. At most :data:`~history.store.CLAIM_BATCH` messages. If it
-        is sent twice, it is carried out once. With ``ended`` it is only recorded.
-        """
-        ...
-
-    async def decisions(self, trigger: str, *, cursor: str | None = None, limit: int = 100) -> DecisionPage:
-        """Return the decisions, the newest first, at most ``limit`` records. No record is ever deleted."""
-        ...
-
-    async def count(self, *, trigger: str | None = None) -> int:
-        """Count the parked messages."""
-        ...
-
-
-def label_pages(lot: Parking, trigger: str | None, *, limit: int = 200) -> AsyncIterator[LabelPage]:
-    """Walk through a lot, for one trigger or all; a page is read only when the caller wants it."""
-    return pages(lambda cursor: lot.labels(trigger=trigger, cursor=cursor, limit=limit))
-
-
-async def all_labels(lot: Parking, trigger: str | None, *, limit: int = 200) -> Sequence[ParkedLabel]:
-    """Return all labels of a lot, for one trigger or all; a label may occur twice."""
-    return [label async for page in label_pages(lot, trigger, limit=limit) for label in page.labels]

@@ -11,21 +11,19 @@ When a new run begins, the earlier run is *stale*: it may no longer change anyth
 the user's function, it never will. So if a run was still CLAIMING, its entries belong to rows that were never
 handed to the user's function. If it was RUNNING, its rows may have been handed over.
 
-The transitions are pure. A store only compares and writes: :class:`Progress` refuses a record that does not
-follow the stored record.
+The transitions are pure. :class:`~history.beside.progress.Progress` only compares and writes: it refuses a
+record that does not follow the stored record.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
-from history.entry import EntryOutcome
-from history.errors import DoubtlessError, HistoryUnavailableError
-from history.store.owners import BatchOwner
+from history.errors import DoubtlessError
 
 #: How many batches of a query are remembered; with each new one the oldest is forgotten.
 KEPT_BATCHES = 1000
@@ -41,9 +39,6 @@ KEPT_ENTERED = 1000
 
 #: In the counts of an unfinished batch: how many rows its runs have handed to the user's function.
 HANDED_OVER = "handed_over"
-
-#: How often a record is read and written again while others keep changing it.
-ATTEMPTS = 10
 
 
 class BatchState(StrEnum):
@@ -89,39 +84,6 @@ class BatchRecord(BaseModel):
     ended_at: AwareDatetime | None = None
     counts: Mapping[str, int] = {}
     revision: int = 1
-
-
-class Progress(Protocol):
-    """Keeps the records of batches, beside the document history.
-
-    Every method raises :class:`~history.errors.HistoryUnavailableError` if the server does not answer.
-    """
-
-    async def read(self, trigger: str, query: str, batch: int) -> BatchRecord | None:
-        """Return the record of a batch; None if it never began, or began too long ago."""
-        ...
-
-    async def write(self, trigger: str, record: BatchRecord) -> bool:
-        """Store a record if it follows the stored record (by ``revision``); else False, without a change.
-
-        A call that is sent twice succeeds twice. Forget the record of the batch ``KEPT_BATCHES`` before.
-        """
-        ...
-
-    async def batches(self, trigger: str, query: str, *, limit: int = 100) -> Sequence[BatchRecord]:
-        """Return records of a query, the greatest batch first."""
-        ...
-
-    async def latest(self, trigger: str) -> Sequence[BatchRecord]:
-        """Return for each query the record that changed last, in the order of the queries' names."""
-        ...
-
-    async def purge_records(self, trigger: str, before: datetime) -> int:
-        """Forget a bounded number of records that have not changed since; return how many.
-
-        The time of a change is by the server's clock.
-        """
-        ...
 
 
 class StaleRunError(DoubtlessError):
@@ -229,108 +191,3 @@ def changed(
     ended = None if state is BatchState.RUNNING else now
     update = {"state": state, "changed_at": now, "ended_at": ended, "counts": dict(counts)}
     return current.model_copy(update={**update, "revision": current.revision + 1})
-
-
-async def begin(progress: Progress, trigger: str, beginning: Beginning, now: datetime) -> BatchRecord:
-    """Begin a run of a batch, so that no earlier run can go on; return the record.
-
-    Raises:
-        HistoryUnavailableError: others kept beginning it as well.
-    """
-    return await _change(progress, trigger, beginning, lambda current: begun(current, beginning, now))
-
-
-async def change(
-    progress: Progress,
-    trigger: str,
-    record: BatchRecord,
-    state: BatchState,
-    now: datetime,
-    counts: Mapping[str, int] | None = None,
-) -> BatchRecord:
-    """Record the new state of a run; return the record.
-
-    Raises:
-        StaleRunError: another run has begun since.
-        HistoryUnavailableError: the record is gone, or others kept changing it.
-    """
-
-    def after(current: BatchRecord | None) -> BatchRecord:
-        if current is None:
-            raise HistoryUnavailableError("recording a batch: its record is gone")
-        return changed(current, record.run, state, now, counts or {})
-
-    return await _change(progress, trigger, record, after)
-
-
-async def _change(
-    progress: Progress,
-    trigger: str,
-    batch: Beginning | BatchRecord,
-    after: Callable[[BatchRecord | None], BatchRecord],
-) -> BatchRecord:
-    for _ in range(ATTEMPTS):
-        current = await progress.read(trigger, batch.query, batch.batch)
-        wanted = after(current)
-        if wanted is current or await progress.write(trigger, wanted):
-            return wanted
-    raise HistoryUnavailableError(f"recording a batch: others kept changing its record ({ATTEMPTS} attempts)")
-
-
-class Settles(Protocol):
-    """A document history: it completes batches and stores their record in one step."""
-
-    @property
-    def progress(self) -> Progress:
-        """The records."""
-        ...
-
-    async def settle_batches(
-        self,
-        trigger: str,
-        owners: Sequence[BatchOwner],
-        outcome: EntryOutcome | None,
-        *,
-        record: BatchRecord | None = None,
-    ) -> bool:
-        """See :class:`~history.store.HistoryStore`."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """The end of a run: the outcome of its entries, and the state and counts for the record."""
-
-    outcome: EntryOutcome | None
-    state: BatchState
-    counts: Mapping[str, int] = field(default_factory=dict[str, int])
-
-
-async def end(
-    store: Settles,
-    trigger: str,
-    record: BatchRecord,
-    owners: Sequence[BatchOwner],
-    ending: Ending,
-    now: datetime,
-) -> BatchRecord | None:
-    """Complete (or release) everything that a run owns and record it, with one write: all or nothing.
-
-    Return the record; None if the history has forgotten the run's claims.
-
-    Raises:
-        StaleRunError: another run has begun since, and decides.
-        HistoryUnavailableError: the record is gone, or others kept changing it.
-    """
-    before: BatchRecord | None = None
-    for _ in range(ATTEMPTS):
-        current = await store.progress.read(trigger, record.query, record.batch)
-        if current is None:
-            raise HistoryUnavailableError("recording a batch: its record is gone")
-        wanted = changed(current, record.run, ending.state, now, ending.counts)
-        if current == before:
-            return None
-        if await store.settle_batches(trigger, owners, ending.outcome, record=wanted):
-            return wanted
-        before = current
-    raise HistoryUnavailableError(f"recording a batch: others kept changing its record ({ATTEMPTS} attempts)")

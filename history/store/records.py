@@ -4,6 +4,8 @@ A store implements :class:`Records`. :mod:`history.beside` has one implementatio
 all stores.
 """
 
+import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -12,7 +14,6 @@ from typing import NamedTuple, Protocol
 
 from history.entry import Fence, Settlement
 from history.errors import ConfigurationError
-from history.store.history import HistoryStore
 from history.store.times import EPOCH
 
 #: The trigger name of records and logs that do not belong to a trigger.
@@ -148,6 +149,11 @@ class Now:
 Change = Put | Delete | Append | Get | Settle | Fail | Now
 
 
+def line_id() -> str:
+    """Return an id that no other line has; the ids of a process are in the order of time."""
+    return f"{time.time_ns():016x}{os.urandom(4).hex()}"
+
+
 class LogLine(NamedTuple):
     """A line, the time of the store's clock when it was added, and the cursor that continues after it."""
 
@@ -281,21 +287,3 @@ def end_of(prefix: bytes) -> bytes:
 def wrong_cursor() -> ConfigurationError:
     """Return the error for a cursor that does not come from a page of this log."""
     return ConfigurationError("cursor", "it is none of this log", "begin at the newest record")
-
-
-def records_of(store: HistoryStore) -> Records | None:
-    """Return the records of a store; None if it does not keep any. Your own store may, in a property."""
-    kept: Records | None = getattr(store, "records", None)
-    return kept
-
-
-def needed_records(store: HistoryStore, what: str) -> Records:
-    """Return the records of a store, to keep ``what`` there.
-
-    Raises:
-        ConfigurationError: it keeps no records.
-    """
-    records = records_of(store)
-    if records is None:
-        raise ConfigurationError("history", f"{store!r} keeps no {what}", "use Redis, SQL or memory")
-    return records

@@ -12,13 +12,15 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe  # pyright: ignore[reportMissingTypeStubs]
 from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
-from history.beside.charts import ChartStep, charts_of
+from history.beside.charts import ChartStep
+from history.beside.journal import JournalLine
+from history.beside.progress import begin, change
 from history.bridge import drive
 from history.store import Counts, HistoryStore, Report, TriggerState
-from history.store.journal import JournalLine, journal_of
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
-from history.store.progress import BatchState, Beginning, begin, change
+from history.store.progress import BatchState, Beginning
 from tests.acceptance.in_process import InProcess
+from tests.fixtures.beside import kept_in
 from tests.fixtures.needed import missing
 from tests.fixtures.waiting import PATIENCE, eventually
 from triggers import Message, open_provider
@@ -115,8 +117,7 @@ def fill(store: HistoryStore) -> None:
             error_message="no such customer",
         )
     park(store, HOSTILE, now - timedelta(minutes=5), trigger_name="ship", reason=HOSTILE)
-    journal = journal_of(store)
-    assert journal is not None
+    journal = kept_in(store).journal
     drive(journal.append("book", [JournalLine(uuid="order-3", verdict="duplicate", reason="it ran before")]))
     drive(journal.append("ship", [JournalLine(uuid=HOSTILE, verdict="given up", reason=HOSTILE)]))
     for batch in range(3):
@@ -173,8 +174,7 @@ def reports(beats: int) -> list[Report]:
 
 def add_steps(store: HistoryStore) -> None:
     """Let consumers have added steps for a while, with a pause and a time of failures."""
-    charts, now = charts_of(store), datetime.now(UTC)
-    assert charts is not None
+    charts, now = kept_in(store).charts, datetime.now(UTC)
     new = failed = 0
     for ago in range(90, -1, -1):
         new, failed = new + 2400 + ago % 7 * 60, failed + (600 if 20 < ago < 28 else 2)

@@ -7,34 +7,41 @@ every day, and the rest by ``make prove``.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import psycopg
 import pytest
 
-from history import MemoryHistory, Parked, RedisHistory, open_history
+from history import MemoryHistory, RedisHistory, open_history
 from history.contract import HistoryContract
+from history.contract.amounts import AmountContract
+from history.contract.batches import BatchContract
 from history.contract.claims import ClaimContract
 from history.contract.common import TRIGGER
-from history.contract.decisions import DecisionContract
-from history.contract.joining import JoiningContract
-from history.contract.parking import ParkingContract
 from history.contract.races import RaceContract
 from history.contract.rollback import Restore
 from history.sql.statements.dialects import Dialect
 from history.sql.tables.script import history_script
 from history.store import HistoryStore
+from tests.contract.beside.amounts import AmountsBesideContract
 from tests.contract.beside.charts import ChartContract
 from tests.contract.beside.comments import CommentContract
+from tests.contract.beside.control import ControlContract
+from tests.contract.beside.decisions import DecisionContract
 from tests.contract.beside.filters import FilterContract
 from tests.contract.beside.fingerprints import FingerprintContract
+from tests.contract.beside.join_periods import JoinPeriodContract
+from tests.contract.beside.joining import JoiningContract
 from tests.contract.beside.joins import JoinRaceContract
 from tests.contract.beside.journal import JournalContract, SecurityLogContract
+from tests.contract.beside.parking import ParkingContract
 from tests.contract.beside.progress import ProgressContract
 from tests.contract.beside.results import ResultContract
 from tests.fixtures.backups import backup_of
+from tests.fixtures.beside import EntriesOnly
 from tests.fixtures.keys import a_key, encrypting, write_keys
 from tests.fixtures.servers.postgres import grant_data_rights, limited_role
-from tests.fixtures.spoiling import spoil_batch, spoil_entry, spoil_parked, spoil_report
+from tests.fixtures.spoiling import spoil_entry
 
 #: Opens one more client of the store under test.
 Opening = Callable[[], HistoryStore]
@@ -76,26 +83,10 @@ class OnServers:
         restore = await asyncio.to_thread(backup_of, self.server)
         return lambda: asyncio.to_thread(restore)
 
-    async def spoil_parked(self, store: HistoryStore, parked: Parked, record: str) -> bool:
-        await asyncio.to_thread(spoil_parked, store, self.server, parked, record)
-        return True
-
     async def spoil_entry(self, store: HistoryStore, uuid: str) -> bool:
         if not isinstance(store, RedisHistory) or self.server is None:
             return False
         await asyncio.to_thread(spoil_entry, self.server, TRIGGER, uuid)
-        return True
-
-    async def spoil_report(self, store: HistoryStore, token: str, trigger: str, record: str) -> bool:  # noqa: ARG002
-        if self.server is None:
-            return False
-        await asyncio.to_thread(spoil_report, self.server, token, trigger, record)
-        return True
-
-    async def spoil_batch(self, store: HistoryStore, query: str, batch: int, record: str) -> bool:  # noqa: ARG002
-        if self.server is None:
-            return False
-        await asyncio.to_thread(spoil_batch, self.server, TRIGGER, query, batch, record)
         return True
 
     @pytest.fixture
@@ -125,6 +116,12 @@ class TestHistoryStores(OnServers, HistoryContract):
 
 
 class KeptBesideContract(
+    ParkingContract,
+    DecisionContract,
+    JoiningContract,
+    JoinPeriodContract,
+    ControlContract,
+    AmountsBesideContract,
     ChartContract,
     ResultContract,
     CommentContract,
@@ -142,6 +139,22 @@ class TestKeptBeside(OnServers, KeptBesideContract):
     @pytest.fixture(params=BLOCKING)
     def kind(self, request: pytest.FixtureRequest) -> str:
         return str(request.param)
+
+
+class TestEntriesOnly(AmountContract, BatchContract):
+    """A history without records passes: what needs records is skipped."""
+
+    @pytest.fixture
+    def blocking(self) -> bool:
+        return True
+
+    @pytest.fixture
+    def store(self) -> HistoryStore:
+        return cast("HistoryStore", EntriesOnly())
+
+    @pytest.fixture
+    def another(self, store: HistoryStore) -> HistoryStore:
+        return store
 
 
 class TestHistoryStoresThroughAsyncio(OnServers, ClaimContract, RaceContract):

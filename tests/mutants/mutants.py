@@ -394,7 +394,7 @@ MUTANTS = (
         _SETTLING,
         "if not is_held(entry, fence, owner) then return '0' end",
         "",
-        f"{_STORES}::test_another_owner_of_the_same_fence_is_left_alone[redis]",
+        f"{_BESIDE}::test_another_owner_of_the_same_fence_is_left_alone[redis]",
     ),
     Mutant(
         _RECORDS,
@@ -430,7 +430,7 @@ MUTANTS = (
         "history/beside/firsts.py",
         "mine + uuid4().bytes",
         "mine",
-        f"{_STORES}::test_the_first_that_asks_again_has_no_more_time[memory]",
+        f"{_BESIDE}::test_the_first_that_asks_again_has_no_more_time[memory]",
     ),
     Mutant(
         "history/redis/lua/records/view.lua",
@@ -442,13 +442,13 @@ MUTANTS = (
         "history/beside/parking.py",
         'if document["decision"]["token"] == token:',
         "if False:",
-        f"{_STORES}::test_a_decision_that_is_sent_twice_is_carried_out_once[memory]",
+        f"{_BESIDE}::test_a_decision_that_is_sent_twice_is_carried_out_once[memory]",
     ),
     Mutant(
         _RECORDS,
         "held[index] == '' or required ~= 'any' and required ~= version",
         "required ~= 'any' and required ~= version",
-        f"{_STORES}::test_what_is_not_parked_any_more_is_not_settled[redis]",
+        f"{_BESIDE}::test_what_is_not_parked_any_more_is_not_settled[redis]",
     ),
     Mutant(
         _JOINING,
@@ -466,7 +466,7 @@ MUTANTS = (
         _JOINING,
         "once=True",
         "once=False",
-        f"{_STORES}::test_what_was_joined_and_finished_is_not_added_again[memory]",
+        f"{_BESIDE}::test_what_was_joined_and_finished_is_not_added_again[memory]",
     ),
     Mutant(
         "history/redis/lua/records/settle.lua",

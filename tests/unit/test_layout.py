@@ -22,7 +22,6 @@ FULLER = {
     "history/support": 17,
     "history/redis/lua/entries": 18,
     "history/redis/lua/shared": 17,
-    "history/contract": 18,
 }
 
 #: Folders of many modules of one kind, each of which its name explains; their docstrings say that.

@@ -5,9 +5,9 @@ from typing import Any
 
 import typer
 
+from history.beside.security import SecurityEvent
 from history.bridge import drive
 from history.store.control import Counts, Verb
-from history.store.security import SecurityEvent
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.options import HISTORY_OPTION, TRIGGER_OPTION, opened
 from triggers.cli.shared.output import CliState

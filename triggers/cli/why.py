@@ -6,10 +6,10 @@ from typing import Any
 
 import typer
 
+from history.beside.journal import JournalLine
 from history.errors import ConfigurationError
 from history.identity import LONGEST
 from history.opening import local_parking_file
-from history.store.journal import JournalLine
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect

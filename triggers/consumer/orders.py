@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
+from history.beside.kept import KeepsBeside, beside_of
 from history.errors import ConfigurationError
 from history.shell import Shell
 from history.store import HistoryStore
@@ -80,7 +81,7 @@ class Heartbeat:
     One for each history of a consumer, in a separate thread or task.
     """
 
-    def __init__(self, consumer: str, store: HistoryStore, gates: Iterable[Gate]) -> None:
+    def __init__(self, consumer: str, store: KeepsBeside, gates: Iterable[Gate]) -> None:
         self._consumer = consumer
         self._store = store
         self._reported = {gate.trigger.name: _Reported(gate) for gate in gates}
@@ -190,22 +191,15 @@ def heartbeats_for(
 ) -> list[Heartbeat]:
     """Return a heartbeat for each history; histories of one address share it.
 
-    ``default`` is for triggers without a history; without it, no command reaches them.
+    ``default`` is for triggers without a history; without it, no command reaches them. No command reaches
+    the triggers of a history without records.
     """
-    served: dict[str, tuple[HistoryStore, list[Gate]]] = {}
+    served: dict[str, tuple[KeepsBeside, list[Gate]]] = {}
     # Triggers with a history first: the default may be the same history, and needs no second connection then.
     for gate, own in sorted(gates, key=lambda pair: pair[1] is None):
-        store = own or default
-        if store is not None:
-            served.setdefault(_identity_of(store), (store, []))[1].append(gate)
+        if (store := beside_of(own or default)) is not None:
+            served.setdefault(store.control.address, (store, []))[1].append(gate)
     return [Heartbeat(consumer, store, its_gates) for store, its_gates in served.values()]
-
-
-def _identity_of(store: HistoryStore) -> str:
-    try:
-        return store.control.address
-    except AttributeError:  # a store written before there were commands: its heartbeat will report this
-        return f"store:{id(store)}"
 
 
 async def first_orders(heartbeats: Sequence[Heartbeat], shell: Shell) -> None:

@@ -4,11 +4,11 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from history.beside.kept import beside_of
 from history.bridge import drive
 from history.errors import DoubtlessError, MissingExtraError
 from history.opening import open_history
 from history.store import HistoryStore
-from history.store.security import security_log_of
 from triggers.configuration import Configuration
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.access.roles import Role
@@ -113,7 +113,9 @@ def create_app(
     """
     file, kept_for = access.security_log.opened(), access.security_log.kept_for
     opened = store or open_history(history)
-    recorder = Recorder(security_log_of(opened), file, kept_for=kept_for, background=background)
+    kept = beside_of(opened)
+    log = None if kept is None else kept.security_log
+    recorder = Recorder(log, file, kept_for=kept_for, background=background)
     operations = Operations.over(
         opened,
         history,

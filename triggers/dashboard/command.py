@@ -12,8 +12,8 @@ from typing import Any
 
 import typer
 
+from history.beside.security import KEPT_FOR
 from history.errors import ConfigurationError, MissingExtraError
-from history.store.security import KEPT_FOR
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.embedded import FILE, URL, history_or_file
 from triggers.cli.shared.general_options import with_general_options

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from history.beside.kept import beside_of
 from history.store import HistoryStore
-from history.store.security import security_log_of
 from history.support.urls import origin
 from triggers.configuration import Configuration
 from triggers.consumer.options import AnyTrigger
@@ -77,7 +77,9 @@ class Operations:
         jobs = Jobs(pulse.store_of, surveyor, by_name, history)
         places = Places(providers, triggers, background=background)
         journals = Journals(store, triggers=triggers, configuration=configuration, store_of=pulse.store_of)
-        recorder = recorder or Recorder(security_log_of(store), background=background)
+        kept = beside_of(store)
+        log = None if kept is None else kept.security_log
+        recorder = recorder or Recorder(log, background=background)
         address = store.control.address
         charts = Charts(pulse, background=background)
         return cls(store, address, by_name, surveyor, pulse, jobs, places, journals, recorder, charts)

@@ -15,8 +15,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 
+from history.beside.security import SecurityEvent, SecurityOutcome, SecurityRecord
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
-from history.store.security import SecurityEvent, SecurityOutcome, SecurityRecord
 from history.support.rendering import reason_of
 from triggers.dashboard.access.gate import COOKIE, AccessGate, has_csrf, is_by_itself, is_ours
 from triggers.dashboard.access.records import denial_of, record_of

@@ -4,12 +4,12 @@ import asyncio
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from history.beside.kept import beside_of, needed_beside
 from history.errors import ConfigurationError
 from history.memory.history import MemoryHistory
 from history.opening import open_history
 from history.shell import Shell, TaskShell, ThreadShell
 from history.store import HistoryStore
-from history.store.results import results_of
 from resolvers.resolution import AskedResolver
 from triggers.pipeline.atomic import transactions_of
 from triggers.pipeline.bodies import Bodies, keeper_of
@@ -105,10 +105,7 @@ class Parts:
             return None
         from triggers.declaration.results import ResultKeeper  # noqa: PLC0415  (few want it)
 
-        results = None if store is None else results_of(store)
-        if results is None:
-            problem = "no history can keep results" if store is None else f"{store!r} keeps none"
-            raise ConfigurationError("keep_result", problem, "use Redis, SQL or memory as the history")
+        results = needed_beside(store, "keep_result", "results").results
         return ResultKeeper(settings=self.settings, keep=keep, results=results, binding=self.binding)
 
     def _journal_keeper(self, store: HistoryStore | None, shell: Shell) -> "JournalKeeper | None":
@@ -176,8 +173,9 @@ def _open_lot(settings: Settings, store: HistoryStore | None, shell: Shell) -> P
         opened = _opened_for_parking(option)
         opened = opened if shell.blocking else opened.for_asyncio()
         return ParkingLot(opened.parking, file, owned=opened)
-    beside = None if store is None else store.parking
-    return ParkingLot(beside if option is None else option, file)
+    if option is None and (kept := beside_of(store)) is not None:
+        option = kept.parking
+    return ParkingLot(option, file)
 
 
 def _opened_for_parking(url: str) -> HistoryStore:

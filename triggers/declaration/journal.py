@@ -23,11 +23,11 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from history.errors import ConfigurationError
+from history.beside.journal import Journal, JournalLine
+from history.beside.kept import needed_beside
 from history.opening import open_history
 from history.shell import Shell
 from history.store import HistoryStore, process_token
-from history.store.journal import Journal, JournalLine, journal_of
 from history.support.rendering import text_of
 from triggers.declaration.shadow import ShadowDecision
 from triggers.detection.table import Decision, Status
@@ -87,10 +87,7 @@ def journal_keeper(settings: Settings, store: HistoryStore | None, shell: Shell)
     if isinstance(settings.journal, str):
         opened = open_history(settings.journal)
         store = owned = opened if shell.blocking else opened.for_asyncio()
-    journal = None if store is None else journal_of(store)
-    if journal is None:
-        problem = "there is no history to keep it in" if store is None else f"{store!r} keeps none"
-        raise ConfigurationError("journal", problem, "give the URL of one in Redis, SQL or memory")
+    journal = needed_beside(store, "journal", "journal").journal
     return JournalKeeper(trigger=settings.name, journal=journal, owned=owned)
 
 

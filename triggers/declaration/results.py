@@ -11,8 +11,8 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from history.beside.results import KeptResult, Results
 from history.entry import EntryOutcome
-from history.store.results import KeptResult, Results
 from triggers.pipeline.completion import EntryCompletion
 from triggers.pipeline.duplicates import is_duplicate
 from triggers.pipeline.run import Run

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
-from history.beside.charts import STEP, ChartStep, RecordedCharts, charts_of
+from history.beside.charts import STEP, Charts, ChartStep
+from history.beside.kept import KeepsBeside
 from history.errors import DoubtlessError
-from history.store import HistoryStore
 from history.store.control import Counts, Overview
 from history.support.rendering import text_of
 
@@ -23,7 +23,7 @@ LONGEST = 0.25
 class Charting:
     """Adds the steps of some triggers to one history. If that fails, only these steps are missing."""
 
-    store: HistoryStore
+    store: KeepsBeside
     triggers: Sequence[str]
     _minute: int = 0
     _due: list[str] = field(default_factory=list[str])
@@ -31,15 +31,13 @@ class Charting:
 
     async def note(self, now: datetime) -> None:
         """Add the steps that are due; ``now`` is the store's time."""
-        charts, minute = charts_of(self.store), int(now.timestamp() // STEP.total_seconds())
-        if charts is None:
-            return
+        minute = int(now.timestamp() // STEP.total_seconds())
         if minute != self._minute:
             self._minute, self._due = minute, list(self.triggers)
         if not self._due:
             return
         try:
-            await self._add(charts, now)
+            await self._add(self.store.charts, now)
             self._fails = False
         except Exception as error:  # noqa: BLE001  (any error of a store: nothing else depends on the charts)
             self._due.clear()
@@ -47,7 +45,7 @@ class Charting:
                 _log.warning("the dashboard's charts have a gap: no step was added: %s", text_of(error))
             self._fails = True
 
-    async def _add(self, charts: RecordedCharts, now: datetime) -> None:
+    async def _add(self, charts: Charts, now: datetime) -> None:
         made = _Steps(self.store, now)
         ends = time.monotonic() + LONGEST
         while self._due:
@@ -61,7 +59,7 @@ class Charting:
 class _Steps:
     """Makes steps; all of a beat have the sums of one moment."""
 
-    store: HistoryStore
+    store: KeepsBeside
     now: datetime
     overview: Overview | None = None
 

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 from weakref import WeakMethod, WeakSet, WeakValueDictionary, finalize
 
-from history.beside.charts import charts_of
+from history.beside.kept import beside_of
 from history.bridge import drive
 from history.opening import open_history
 from history.store import HistoryStore
@@ -159,8 +159,8 @@ class CountReports:
             self._fails = self._is_new = True
 
     def _report(self, now: float) -> None:
-        store = self._store()
-        if charts_of(store) is None:
+        store = beside_of(self._store())
+        if store is None:
             self._is_useless = True
             return
         if now - self._answered > FORGOTTEN_AFTER.total_seconds() / 2:

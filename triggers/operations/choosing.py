@@ -7,18 +7,11 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
+from history.beside.parking import Parking, label_pages
+from history.beside.sealing import why_locked
 from history.bridge import drive, drive_each
 from history.errors import ConfigurationError, DoubtlessError
-from history.store.parking import (
-    Parked,
-    ParkedKind,
-    ParkedLabel,
-    Parking,
-    each_once,
-    label_pages,
-    oldest_first,
-)
-from history.store.sealing import why_locked
+from history.store.parking import Parked, ParkedKind, ParkedLabel, each_once, oldest_first
 from triggers.configuration.nearest import listed
 
 #: How many labels one call reads.

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 from difflib import unified_diff
 from typing import Any, NamedTuple, cast
 
+from history.beside.parking import Parking
 from history.bridge import drive
 from history.json_text import NotJsonError, read_json
 from history.message import Message
-from history.store.parking import Parked, ParkedLabel, Parking
+from history.store.parking import Parked, ParkedLabel
 
 #: The largest bodies that are compared: in characters, and in lines. The time grows with the square.
 LARGEST, MOST_LINES = 65_536, 1_000

@@ -7,11 +7,12 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
+from history.beside.parking import Parking
+from history.beside.security import SecurityEvent
 from history.bridge import drive, drive_each
 from history.store import HistoryStore
 from history.store.decisions import LONGEST_UUID, DecisionKind, DecisionRecord, Ended, OperatorDecision
-from history.store.parking import ParkedLabel, Parking
-from history.store.security import SecurityEvent
+from history.store.parking import ParkedLabel
 from history.support.paging import pages
 from triggers.operations.choosing import NAMED, Selection, walk
 from triggers.security.commands import command_record, recorded, targets

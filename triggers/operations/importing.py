@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import uuid4
 
+from history.beside.parking import Parking
 from history.bridge import drive
 from history.entry import State
 from history.errors import ConfigurationError
 from history.message import Message
 from history.store import HistoryStore
-from history.store.parking import Evidence, Parked, ParkedKind, Parking, encodable, parked_id
+from history.store.parking import Evidence, Parked, ParkedKind, encodable, parked_id
 from triggers.consumer.options import AnyTrigger
 from triggers.operations.letters import Letter, read_letter
 from triggers.pipeline.parking.lot import copies_of

@@ -4,11 +4,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from history.beside.journal import JournalLine
+from history.beside.kept import beside_of
 from history.bridge import drive
 from history.errors import ConfigurationError, UnavailableError
 from history.store import HistoryStore
 from history.store.control import Overview
-from history.store.journal import JournalLine, journal_of
 from history.support.rendering import text_of
 from triggers.configuration.hiding import hidden
 from triggers.configuration.nearest import cut, instead_of
@@ -63,8 +64,8 @@ class Journals:
             UnavailableError: its server is unavailable.
             ConfigurationError: it is in no place that can be read.
         """
-        journal = journal_of(self._store_of(trigger))
-        return [] if journal is None else drive(journal.read(trigger, uuid, limit=limit))
+        kept = beside_of(self._store_of(trigger))
+        return [] if kept is None else drive(kept.journal.read(trigger, uuid, limit=limit))
 
     def read_or_say(
         self, trigger: str, uuid: str | None = None, *, limit: int = 100

@@ -4,12 +4,11 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from history.beside.comments import RecordedComments
+from history.beside.kept import beside_of
 from history.bridge import drive
 from history.message import Message
 from history.store import HistoryStore
 from history.store.parking import ParkedLabel
-from history.store.records import records_of
 
 
 def row_of(label: ParkedLabel) -> dict[str, Any]:
@@ -34,8 +33,8 @@ def row_of(label: ParkedLabel) -> dict[str, Any]:
 
 def comments_about(store: HistoryStore, trigger: str, parked_id: str) -> Sequence[Mapping[str, object]]:
     """Return the comments on a message, the oldest first; none if the store keeps no records."""
-    records = records_of(store)
-    read = () if records is None else drive(RecordedComments(records).read(trigger, parked_id))
+    kept = beside_of(store)
+    read = () if kept is None else drive(kept.comments.read(trigger, parked_id))
     return [comment.shown() for comment in read]
 
 

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from history.beside.parking import Parking
+from history.beside.sealing import why_locked
 from history.bridge import drive
 from history.entry import EntryOutcome
 from history.errors import ConfigurationError, DoubtlessError
 from history.message import UNDEFINED_COUNT, Message
-from history.store.parking import Evidence, Parked, ParkedKind, ParkedLabel, Parking, parked_id
-from history.store.sealing import why_locked
+from history.store.parking import Evidence, Parked, ParkedKind, ParkedLabel, parked_id
 from history.support.redaction import Redaction
 from history.support.rendering import repr_of, text_of
 from resolvers.resolution import Resolution, Resolved, asking

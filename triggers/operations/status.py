@@ -4,8 +4,9 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from history.beside.control import Control
 from history.bridge import drive
-from history.store.control import Beat, Control, Counts, Overview, TriggerState, Verb
+from history.store.control import Beat, Counts, Overview, TriggerState, Verb
 
 #: How often to check the consumers while the command waits for them, in seconds.
 LOOK_INTERVAL = 0.1

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from history.beside.journal import JournalLine
+from history.beside.parking import Parking
 from history.bridge import drive
 from history.entry import Entry
 from history.message import Message
 from history.store import HistoryStore
-from history.store.journal import JournalLine
-from history.store.parking import ParkedLabel, Parking, oldest_first
+from history.store.parking import ParkedLabel, oldest_first
 from triggers.detection.sentences import explain
 from triggers.detection.table import Count, Decision, HistoryUse, Policy, Word, decide
 from triggers.operations.decisions import decided_about

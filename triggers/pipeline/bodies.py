@@ -16,9 +16,9 @@ from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from history.errors import ConfigurationError
+from history.beside.fingerprints import Fingerprints, first_of
+from history.beside.kept import needed_beside
 from history.store import HistoryStore
-from history.store.fingerprints import Fingerprints, fingerprints_of, first_of
 from history.support.user_code import is_failure
 from triggers.detection.table import Found, HistoryUse
 from triggers.pipeline.finding import Finding, one_for_each
@@ -91,13 +91,9 @@ def keeper_of(store: HistoryStore | None) -> Fingerprints:
     """Return the object that stores the fingerprints of a history.
 
     Raises:
-        ConfigurationError: the history is missing, or it stores no fingerprints.
+        ConfigurationError: there is no history, or it has no records.
     """
-    kept = None if store is None else fingerprints_of(store)
-    if kept is None:
-        problem = "no history can store them" if store is None else f"{store!r} keeps none"
-        raise ConfigurationError("fingerprint", problem, "use Redis, SQL or memory as the history")
-    return kept
+    return needed_beside(store, "fingerprint", "fingerprints").fingerprints
 
 
 def lasting_for(time_to_live: timedelta) -> timedelta:

@@ -22,12 +22,12 @@ from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakMethod
 
+from history.beside.kept import beside_of
 from history.bridge import drive
 from history.entry import Entry, Fence, Renewal, State
 from history.errors import UnavailableError
 from history.message import Uuid
 from history.store import CLAIM_BATCH, HistoryStore, ManyLeases
-from history.store.fingerprints import fingerprints_of
 from history.support.forks import at_fork
 from triggers.pipeline.bodies import outlast
 from triggers.pipeline.run import Run
@@ -255,8 +255,8 @@ class LeaseKeeper:
         """
         uuid, fence, owner = _renewal_of(run)
         if renewed:
-            if (kept := fingerprints_of(self.store)) is not None:
-                await outlast(kept, self._trigger, run, self._lease)
+            if (kept := beside_of(self.store)) is not None:
+                await outlast(kept.fingerprints, self._trigger, run, self._lease)
             return None
         entry = (await self.store.lookup(self._trigger, [uuid]))[0]
         if entry is None or (entry.is_of(fence) and entry.owner in {None, owner}):

@@ -42,11 +42,11 @@ from enum import IntEnum
 from time import monotonic
 from typing import TYPE_CHECKING, Self
 
+from history.beside.parking import Parking
 from history.errors import ConfigurationError, HistoryUnavailableError, TransactionConflictError
 from history.message import Message
 from history.shell import Shell
 from history.store import HistoryStore
-from history.store.parking import Parking
 from history.support.rendering import exception_info
 from triggers.detection.aftermath import Ending
 from triggers.detection.table import Answer, Status

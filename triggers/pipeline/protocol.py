@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol, Self
 
+from history.beside.parking import Parking
 from history.message import Message
 from history.shell import Shell
 from history.store import HistoryStore
-from history.store.parking import Parking
 from triggers.pipeline.duplicates import Forward
 from triggers.pipeline.execution import Pause
 from triggers.pipeline.judge import Judge

@@ -6,9 +6,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from history.beside.fingerprints import NO_FENCE
 from history.entry import Entry, Fence
 from history.message import UNDEFINED_COUNT, Message
-from history.store.fingerprints import NO_FENCE
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
 from history.support.redaction import Redaction
 from history.support.rendering import class_of, in_log, in_one_line, text_of, told_of, trace_of

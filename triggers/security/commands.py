@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from history.beside.kept import beside_of
+from history.beside.security import SecurityEvent, SecurityOutcome, SecurityRecord
 from history.store import HistoryStore
 from history.store.parking import ParkedLabel
-from history.store.security import SecurityEvent, SecurityOutcome, SecurityRecord, security_log_of
 from history.support.rendering import class_of
 from triggers.security.recorder import Recorder
 
@@ -48,7 +49,8 @@ def recorded(store: HistoryStore | None, records: Sequence[SecurityRecord]) -> G
     Raises:
         DoubtlessError: the history does not take the records: nothing is done.
     """
-    log = None if store is None else security_log_of(store)
+    kept = beside_of(store)
+    log = None if kept is None else kept.security_log
     with recorded_by(Recorder(log, kept_for=None, background=False), records):
         yield
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from history.store.security import SecurityRecord
+from history.beside.security import SecurityRecord
 
 #: For how long equal records are counted before the count is written, in seconds.
 WINDOW = 60.0

@@ -14,9 +14,9 @@ from datetime import timedelta
 from pathlib import Path
 from threading import Condition, Lock, Thread
 
+from history.beside.security import KEPT_FOR, SecurityLog, SecurityOutcome, SecurityRecord
 from history.bridge import drive
 from history.errors import ConfigurationError
-from history.store.security import KEPT_FOR, SecurityLog, SecurityOutcome, SecurityRecord
 from history.support.private_files import create_private
 from history.support.rendering import class_of, text_of
 from triggers.security.gathering import WINDOW, Gatherer

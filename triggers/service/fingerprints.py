@@ -4,10 +4,10 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any, Literal
 
+from history.beside.fingerprints import FINGERPRINT_SIZE
 from history.errors import ConfigurationError
 from history.json_text import NotJsonError, canonical_json
 from history.message import Message
-from history.store.fingerprints import FINGERPRINT_SIZE
 from history.support.rendering import shown
 from triggers.service.checking import check_function_of_message
 

@@ -12,9 +12,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
+from history.beside.parking import Parking
 from history.errors import ConfigurationError
 from history.store import HistoryStore
-from history.store.parking import Parking
 from history.support.redaction import Redact
 from resolvers.resolution import Resolver
 from triggers.detection.table import (

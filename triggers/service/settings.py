@@ -8,10 +8,10 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Self, cast
 
+from history.beside.parking import Parking
 from history.entry import DEFAULT_TIME_TO_LIVE, check_held
 from history.errors import ConfigurationError
 from history.message import Message
-from history.store.parking import Parking
 from history.support.redaction import Redact, Redaction, redaction_of
 from history.support.rendering import shown
 from triggers.detection.causes import EXCEPTION_CAUSES, RETRY_FAILURE_CAUSES, Cause
@@ -28,7 +28,6 @@ from triggers.selectors import Selector
 from triggers.service.checking import (
     LARGEST,
     MOST_AT_ONCE,
-    check_able,
     check_choice,
     check_duration,
     check_kind,
@@ -227,7 +226,7 @@ class Settings:
         if isinstance(self.parking, str):
             check_text("parking", self.parking, "give a URL or a parking lot")
         elif self.parking is not None:
-            check_able("parking", self.parking, ("park", "labels", "remove"), "give a URL or a parking lot")
+            check_kind("parking", self.parking, Parking, "give a URL or a parking lot")
 
     def _check_on_duplicate(self) -> None:
         option, remedy = self.on_duplicate, "give a function of the message and its outcome, or a destination"

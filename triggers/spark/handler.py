@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from history.beside.parking import Parking
 from history.bridge import drive
 from history.store import HistoryStore
-from history.store.parking import Parking
 from history.store.progress import KEPT_BATCHES, RECORDS_KEPT_FOR, BatchRecord, BatchState
 from triggers.metrics.reporting import reports_to
 from triggers.pipeline.parking.sweep import LOOKED_AT, SWEEP_INTERVAL, close_settled

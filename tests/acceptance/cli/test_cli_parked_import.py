@@ -10,10 +10,11 @@ import pytest
 from confluent_kafka import Producer
 
 from history import Message, Uuid
+from history.beside.security import SecurityEvent
 from history.bridge import drive
 from history.store import HistoryStore, ParkedKind
-from history.store.security import SecurityEvent, security_log_of
 from tests.acceptance.in_process import InProcess
+from tests.fixtures.beside import kept_in
 from tests.fixtures.servers.activemq import ACTIVEMQ
 from tests.fixtures.servers.activemq_server import ActiveMqServer
 from tests.fixtures.servers.apache_kafka import APACHE_KAFKA
@@ -113,8 +114,7 @@ def check_they_run_once(
     assert all(row["closed"] for row in rows)
     assert [row["executed"] for row in rows if row["uuid"] == ran_before] == [False]
     assert desk.effects == sorted(others)
-    log = security_log_of(store)
-    assert log is not None
+    log = kept_in(store).security_log
     assert SecurityEvent.IMPORT in {one.event for one in drive(log.read()).records}
 
 

@@ -7,18 +7,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from history.beside.journal import RecordedSecurityLog
+from history.beside.security import SecurityEvent, SecurityLog, SecurityOutcome, SecurityRecord
 from history.bridge import drive
 from history.errors import HistoryUnavailableError
 from history.store import HistoryStore
-from history.store.security import SecurityEvent, SecurityOutcome, SecurityRecord, security_log_of
 from tests.acceptance.cli.test_cli_parked import aside, park
 from tests.acceptance.in_process import InProcess
+from tests.fixtures.beside import kept_in
 
 
 def records(store: HistoryStore) -> Sequence[SecurityRecord]:
-    log = security_log_of(store)
-    assert log is not None
+    log = kept_in(store).security_log
     return drive(log.read()).records[::-1]
 
 
@@ -66,7 +65,7 @@ def test_nothing_is_decided_without_its_record(
 
     parked = aside("u1", 1)
     park(store, parked)
-    monkeypatch.setattr(RecordedSecurityLog, "append", append)
+    monkeypatch.setattr(SecurityLog, "append", append)
 
     answer = doubtless("parked", "discard", "u1", "--yes", "--history", redis_url)
 

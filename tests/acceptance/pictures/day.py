@@ -10,15 +10,17 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from history.beside.charts import ChartStep, charts_of
+from history.beside.charts import ChartStep
+from history.beside.journal import JournalLine
+from history.beside.progress import begin, change
 from history.bridge import drive
 from history.entry import EntryOutcome, Settlement
 from history.message import Message, Uuid
 from history.store import HistoryStore
 from history.store.control import Counts, Report, TriggerState, Trouble, TroubleKind
-from history.store.journal import JournalLine, journal_of
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
-from history.store.progress import BatchState, Beginning, begin, change
+from history.store.progress import BatchState, Beginning
+from tests.fixtures.beside import kept_in
 from triggers.providers.opening import open_provider
 
 #: Messages a second of each trigger by day.
@@ -101,8 +103,7 @@ def fill(store: HistoryStore, url: str) -> None:
         draw(store, trigger, now)
     for heap in HEAPS:
         pile(store, heap, now)
-    journal = journal_of(store)
-    assert journal is not None
+    journal = kept_in(store).journal
     for number in range(14):
         duplicate = JournalLine(
             uuid=f"order-{81_204 + 7 * number}",
@@ -129,8 +130,7 @@ def complete(store: HistoryStore, trigger: str) -> None:
 
 def draw(store: HistoryStore, trigger: str, now: datetime) -> None:
     """Add the steps of a day: more by day than by night, with failures of late, and a pause."""
-    charts, new, failed, parked, spent = charts_of(store), 0, 0, 0, 0
-    assert charts is not None
+    charts, new, failed, parked, spent = kept_in(store).charts, 0, 0, 0, 0
     for ago in range(25 * 60, -30, -1):  # some pictures are made later
         at = now - timedelta(minutes=ago)
         rises = 0.62 + 0.38 * math.sin((at.hour * 60 + at.minute) / 1440 * 2 * math.pi - 1.9)

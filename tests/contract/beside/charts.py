@@ -3,21 +3,13 @@
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
-from history.beside.charts import CHARTS, HOURS, ChartStep, RecordedCharts, charts_of
+from history.beside.charts import CHARTS, HOURS, Charts, ChartStep
 from history.contract.common import TRIGGER
 from history.store import Counts, HistoryStore
-from history.store.records import Put, Record, records_of
+from history.store.records import Put, Record
+from tests.fixtures.beside import kept_in
 
 _NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
-
-
-def _charts(store: HistoryStore) -> RecordedCharts:
-    charts = charts_of(store)
-    if charts is None:
-        pytest.skip("it keeps no records")
-    return charts
 
 
 def _step(minute: float, new: int, parked: int | None = 0) -> ChartStep:
@@ -32,7 +24,7 @@ def _making(step: ChartStep) -> Callable[[], Awaitable[ChartStep]]:
     return make
 
 
-async def _add(charts: RecordedCharts, step: ChartStep) -> bool:
+async def _add(charts: Charts, step: ChartStep) -> bool:
     return await charts.add(TRIGGER, step.at, _making(step))
 
 
@@ -46,7 +38,7 @@ class ChartContract:
     async def test_steps_are_read_by_another_client_in_their_order(
         self, store: HistoryStore, another: HistoryStore
     ) -> None:
-        mine, yours = _charts(store), _charts(another)
+        mine, yours = kept_in(store).charts, kept_in(another).charts
         steps = [_step(0, 1), _step(1, 5, None), _step(59.5, 9), _step(61, 12, 3)]
 
         added = [await _add(charts, step) for charts, step in zip((mine, yours) * 2, steps, strict=True)]
@@ -58,7 +50,7 @@ class ChartContract:
     async def test_a_minute_has_one_step_and_the_second_is_not_even_made(
         self, store: HistoryStore, another: HistoryStore
     ) -> None:
-        mine, yours = _charts(store), _charts(another)
+        mine, yours = kept_in(store).charts, kept_in(another).charts
         await _add(mine, _step(1, 5))
 
         assert not await yours.add(TRIGGER, _step(1.9, 6).at, _never)
@@ -69,7 +61,7 @@ class ChartContract:
     async def test_of_two_steps_at_the_same_time_one_is_added(
         self, store: HistoryStore, another: HistoryStore
     ) -> None:
-        mine, yours = _charts(store), _charts(another)
+        mine, yours = kept_in(store).charts, kept_in(another).charts
         await _add(mine, _step(0, 1))
 
         async def make() -> ChartStep:
@@ -80,19 +72,17 @@ class ChartContract:
         assert await mine.steps(TRIGGER) == [_step(0, 1), _step(1, 5)]
 
     async def test_steps_that_are_older_than_a_day_are_deleted(self, store: HistoryStore) -> None:
-        charts = _charts(store)
+        charts = kept_in(store).charts
         for hour in range(HOURS + 6):
             await _add(charts, _step(60 * hour, hour))
 
-        records = records_of(store)
-        assert records is not None
+        records = kept_in(store).records
         assert len(await records.page(TRIGGER, CHARTS)) == HOURS + 1
         assert [step.counts.new for step in await charts.steps(TRIGGER)] == list(range(5, HOURS + 6))
         assert [step.counts.new for step in await charts.steps(TRIGGER, hours=1)] == [HOURS + 4, HOURS + 5]
 
     async def test_a_spoilt_record_is_skipped_and_then_replaced(self, store: HistoryStore) -> None:
-        charts, records = _charts(store), records_of(store)
-        assert records is not None
+        charts, records = kept_in(store).charts, kept_in(store).records
         await _add(charts, _step(-60, 1))
         await _add(charts, _step(0, 2))
         (held, _) = await records.page(TRIGGER, CHARTS)

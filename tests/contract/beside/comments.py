@@ -2,17 +2,11 @@
 
 import pytest
 
-from history.beside.comments import Comment, RecordedComments, comments_of
+from history.beside.comments import Comment
 from history.contract.common import TRIGGER
 from history.errors import ConfigurationError
 from history.store import HistoryStore
-
-
-def _comments(store: HistoryStore) -> RecordedComments:
-    try:
-        return comments_of(store)
-    except ConfigurationError:
-        pytest.skip("it keeps no records")
+from tests.fixtures.beside import kept_in
 
 
 def _comment(
@@ -27,7 +21,7 @@ class CommentContract:
     async def test_comments_are_read_in_order_by_another_client(
         self, store: HistoryStore, another: HistoryStore
     ) -> None:
-        comments = _comments(store)
+        comments = kept_in(store).comments
         first, second = _comment("größer \ud800 \x00"), _comment("it is booked", to="bob", by="bob")
 
         await comments.add(TRIGGER, first)
@@ -35,16 +29,16 @@ class CommentContract:
         await comments.add(TRIGGER, second)
         await comments.add(TRIGGER, _comment("another", parked_id="p2"))
 
-        read = await _comments(another).read(TRIGGER, "p1")
+        read = await kept_in(another).comments.read(TRIGGER, "p1")
         assert [(one.by, one.text, one.assigned_to) for one in read] == [
             ("ana", first.text, None),
             ("bob", "it is booked", "bob"),
         ]
         assert all(one.at is not None for one in read)
-        assert await _comments(another).read(f"{TRIGGER}-2", "p1") == []
+        assert await kept_in(another).comments.read(f"{TRIGGER}-2", "p1") == []
 
     async def test_the_last_assignment_counts(self, store: HistoryStore) -> None:
-        comments = _comments(store)
+        comments = kept_in(store).comments
         for given in (
             _comment(to="bob"),
             _comment("no"),

@@ -3,16 +3,10 @@
 import pytest
 
 from history.beside import filters
-from history.beside.filters import RecordedFilters, StoredFilter, filters_of
+from history.beside.filters import StoredFilter
 from history.errors import ConfigurationError
 from history.store import HistoryStore
-
-
-def _filters(store: HistoryStore) -> RecordedFilters:
-    try:
-        return filters_of(store)
-    except ConfigurationError:
-        pytest.skip("it keeps no records")
+from tests.fixtures.beside import kept_in
 
 
 def _saved(name: str, **values: str) -> StoredFilter:
@@ -25,7 +19,7 @@ class FilterContract:
     async def test_filters_are_read_by_another_client_until_they_are_removed(
         self, store: HistoryStore, another: HistoryStore
     ) -> None:
-        mine, yours = _filters(store), _filters(another)
+        mine, yours = kept_in(store).filters, kept_in(another).filters
         for saved in (
             _saved("größer \ud800"),
             _saved(" B ", text="x"),
@@ -46,7 +40,7 @@ class FilterContract:
         assert [one.name for one in await mine.read()] == [one.name for one in read[1:]]
 
     async def test_there_are_only_so_many(self, store: HistoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-        kept = _filters(store)
+        kept = kept_in(store).filters
         monkeypatch.setattr(filters, "MOST", 2)
         await kept.save(_saved("a"))
         await kept.save(_saved("b"))

@@ -2,21 +2,13 @@
 
 from datetime import timedelta
 
-import pytest
-
+from history.beside.fingerprints import first_of
 from history.contract.common import SHORT, TRIGGER, eventually
 from history.store import HistoryStore
-from history.store.fingerprints import Fingerprints, fingerprints_of, first_of
+from tests.fixtures.beside import kept_in
 
 _DAY = timedelta(days=1)
 _FIRST, _OTHER = b"\x00\xff 1234\n", b"\x00\xff 1235\n"
-
-
-def _fingerprints(store: HistoryStore) -> Fingerprints:
-    fingerprints = fingerprints_of(store)
-    if fingerprints is None:
-        pytest.skip("it keeps no fingerprints")
-    return fingerprints
 
 
 class FingerprintContract:
@@ -25,7 +17,7 @@ class FingerprintContract:
     async def test_the_first_fingerprint_of_a_uuid_stays(
         self, store: HistoryStore, another: HistoryStore
     ) -> None:
-        mine, yours = _fingerprints(store), _fingerprints(another)
+        mine, yours = kept_in(store).fingerprints, kept_in(another).fingerprints
 
         assert await first_of(mine, TRIGGER, "u1", _FIRST, _DAY) == _FIRST
 
@@ -34,7 +26,7 @@ class FingerprintContract:
         assert await first_of(yours, TRIGGER, "u1", _OTHER, _DAY) == _FIRST
 
     async def test_many_bodies_are_kept_and_told_in_order_by_one_call(self, store: HistoryStore) -> None:
-        fingerprints = _fingerprints(store)
+        fingerprints = kept_in(store).fingerprints
         await first_of(fingerprints, TRIGGER, "u-7", _OTHER, _DAY)
         bodies = [*((f"u-{number}", _FIRST) for number in range(1500)), ("u-3", _OTHER)]
 
@@ -45,7 +37,7 @@ class FingerprintContract:
         assert await fingerprints.first_of_each(TRIGGER, [], _DAY) == []
 
     async def test_each_uuid_of_each_trigger_has_a_fingerprint_of_its_own(self, store: HistoryStore) -> None:
-        fingerprints = _fingerprints(store)
+        fingerprints = kept_in(store).fingerprints
 
         assert await first_of(fingerprints, TRIGGER, "u1", _FIRST, _DAY) == _FIRST
 
@@ -53,7 +45,7 @@ class FingerprintContract:
         assert await first_of(fingerprints, f"{TRIGGER}-2", "u1", _OTHER, _DAY) == _OTHER
 
     async def test_a_fingerprint_goes_when_its_time_to_live_is_over(self, store: HistoryStore) -> None:
-        fingerprints = _fingerprints(store)
+        fingerprints = kept_in(store).fingerprints
         await first_of(fingerprints, TRIGGER, "u1", _FIRST, SHORT)
 
         async def another_is_first() -> bool:
@@ -65,7 +57,7 @@ class FingerprintContract:
     async def test_a_copy_prolongs_the_life_of_a_fingerprint_and_never_shortens_it(
         self, store: HistoryStore
     ) -> None:
-        fingerprints = _fingerprints(store)
+        fingerprints = kept_in(store).fingerprints
         await first_of(fingerprints, TRIGGER, "prolonged", _FIRST, SHORT * 2)
         await first_of(fingerprints, TRIGGER, "kept", _FIRST, _DAY)
         await first_of(fingerprints, TRIGGER, "ended", _FIRST, SHORT * 2)

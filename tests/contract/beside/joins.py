@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from history.beside.joining import PERIODS, RecordedJoining, number_key
+from history.beside.joining import PERIODS, Joining, number_key
 from history.contract.common import LONG, SHORT, TRIGGER, claim_one, eventually, found, state_of
-from history.contract.joining import BOTH, MINE, THEIRS, add, complete, made, part
 from history.contract.records import records_in
 from history.entry import EntryOutcome, State, digest
 from history.store import HistoryStore
 from history.store.joining import Added, Addition, Hold, JoinTerms, Period, PeriodState
 from history.store.records import Change, Delete, Get, Now, Put, Record, Records
+from tests.contract.beside.joining import BOTH, MINE, THEIRS, add, complete, made, part
 
 #: Something that happens in the middle of a call.
 Event = Callable[[], Awaitable[object]]
@@ -49,10 +49,10 @@ class OvertakenRecords:
         return answers
 
 
-def overtaken(store: HistoryStore, **events: Event) -> RecordedJoining:
+def overtaken(store: HistoryStore, **events: Event) -> Joining:
     """Return the joins of a store, for one call that is overtaken."""
     records: Any = OvertakenRecords(records_in(store), **events)
-    return RecordedJoining(records, lookup=store.lookup)
+    return Joining(records, lookup=store.lookup)
 
 
 async def dies() -> None:

@@ -6,26 +6,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from history.beside.journal import JournalLine
+from history.beside.security import (
+    LONGEST_NAME,
+    SecurityEvent,
+    SecurityOutcome,
+    SecurityRecord,
+)
 from history.contract.common import TRIGGER
 from history.errors import ConfigurationError
 from history.store import HistoryStore
-from history.store.journal import Journal, JournalLine, journal_of
-from history.store.security import (
-    LONGEST_NAME,
-    SecurityEvent,
-    SecurityLog,
-    SecurityOutcome,
-    SecurityRecord,
-    security_log_of,
-)
 from history.support.paging import pages
-
-
-def _journal(store: HistoryStore) -> Journal:
-    journal = journal_of(store)
-    if journal is None:
-        pytest.skip("it keeps no journal")
-    return journal
+from tests.fixtures.beside import kept_in
 
 
 class JournalContract:
@@ -37,30 +29,30 @@ class JournalContract:
         first = JournalLine(uuid="u1\0\ud800", verdict="duplicate", reason="it ran\0\ud800", row=8, fence=7)
         second = JournalLine(uuid="u1\0\ud800", verdict="in doubt", reason="who knows?", delivery_count=2)
         others = [JournalLine(uuid=uuid, verdict="rejected", reason="no") for uuid in ("u2", None)]
-        await _journal(store).append(TRIGGER, [first, *others])
-        await _journal(store).append(TRIGGER, [second])
+        await kept_in(store).journal.append(TRIGGER, [first, *others])
+        await kept_in(store).journal.append(TRIGGER, [second])
 
-        read = await _journal(another).read(TRIGGER, "u1\0\ud800")
+        read = await kept_in(another).journal.read(TRIGGER, "u1\0\ud800")
 
         assert [(line.id, line.uuid, line.verdict, line.reason, line.row, line.fence) for line in read] == [
             (line.id, line.uuid, line.verdict, line.reason, line.row, line.fence) for line in (first, second)
         ]
         assert all(line.at is not None for line in read)
-        assert await _journal(another).read(f"{TRIGGER}-2", "u1\0\ud800") == []
+        assert await kept_in(another).journal.read(f"{TRIGGER}-2", "u1\0\ud800") == []
 
     async def test_a_line_that_is_sent_twice_is_read_once(self, store: HistoryStore) -> None:
         line = JournalLine(uuid="u1", verdict="duplicate", reason="it ran")
         for _ in range(2):
-            await _journal(store).append(TRIGGER, [line])
+            await kept_in(store).journal.append(TRIGGER, [line])
 
-        assert [read.id for read in await _journal(store).read(TRIGGER, "u1")] == [line.id]
+        assert [read.id for read in await kept_in(store).journal.read(TRIGGER, "u1")] == [line.id]
 
     async def test_of_many_lines_the_last_are_read(self, store: HistoryStore) -> None:
         lines = [JournalLine(uuid="u1", verdict="duplicate", reason=str(number)) for number in range(12)]
         for line in lines:
-            await _journal(store).append(TRIGGER, [line])
+            await kept_in(store).journal.append(TRIGGER, [line])
 
-        read = await _journal(store).read(TRIGGER, "u1", limit=3)
+        read = await kept_in(store).journal.read(TRIGGER, "u1", limit=3)
 
         assert [line.reason for line in read] == ["9", "10", "11"]
 
@@ -69,23 +61,16 @@ class JournalContract:
     ) -> None:
         for uuid in ("u1", None, "u2"):
             line = JournalLine(uuid=uuid, verdict="rejected", reason=f"of {uuid}")
-            await _journal(store).append(TRIGGER, [line])
-        await _journal(store).append(f"{TRIGGER}-2", [JournalLine(verdict="duplicate", reason="it ran")])
+            await kept_in(store).journal.append(TRIGGER, [line])
+        await kept_in(store).journal.append(f"{TRIGGER}-2", [JournalLine(verdict="new", reason="x")])
 
-        read = await _journal(store).read(TRIGGER, limit=2)
+        read = await kept_in(store).journal.read(TRIGGER, limit=2)
 
         assert [line.reason for line in read] == ["of None", "of u2"]
 
     async def test_nothing_is_read_where_nothing_was_written(self, store: HistoryStore) -> None:
-        assert await _journal(store).read(TRIGGER, "u1") == []
-        assert await _journal(store).read(TRIGGER) == []
-
-
-def _security_log(store: HistoryStore) -> SecurityLog:
-    log = security_log_of(store)
-    if log is None:
-        pytest.skip("it keeps no security log")
-    return log
+        assert await kept_in(store).journal.read(TRIGGER, "u1") == []
+        assert await kept_in(store).journal.read(TRIGGER) == []
 
 
 def _sign_in(user: str, outcome: SecurityOutcome = SecurityOutcome.ALLOWED) -> SecurityRecord:
@@ -94,7 +79,7 @@ def _sign_in(user: str, outcome: SecurityOutcome = SecurityOutcome.ALLOWED) -> S
 
 async def _all_records(store: HistoryStore, *, limit: int = 100) -> Sequence[SecurityRecord]:
     records: list[SecurityRecord] = []
-    async for page in pages(lambda cursor: _security_log(store).read(cursor=cursor, limit=limit)):
+    async for page in pages(lambda cursor: kept_in(store).security_log.read(cursor=cursor, limit=limit)):
         assert len(page.records) <= limit
         records += page.records
     return records
@@ -117,13 +102,13 @@ class SecurityLogContract:
             messages=1,
         )
 
-        await _security_log(store).append([record])
+        await kept_in(store).security_log.append([record])
 
         assert await _all_records(another) == [record]
 
     async def test_records_are_read_in_pages_the_newest_first(self, store: HistoryStore) -> None:
         for number in range(4):
-            await _security_log(store).append([_sign_in(f"{number}a"), _sign_in(f"{number}b")])
+            await kept_in(store).security_log.append([_sign_in(f"{number}a"), _sign_in(f"{number}b")])
 
         names = [record.user for record in await _all_records(store, limit=3)]
 
@@ -132,50 +117,50 @@ class SecurityLogContract:
     async def test_a_record_that_is_sent_twice_is_read_once(self, store: HistoryStore) -> None:
         record = _sign_in("ann")
         for _ in range(2):
-            await _security_log(store).append([record])
+            await kept_in(store).security_log.append([record])
 
         assert await _all_records(store) == [record]
 
     async def test_only_records_from_before_an_instant_are_read(self, store: HistoryStore) -> None:
-        await _security_log(store).append([_sign_in("ann")])
+        await kept_in(store).security_log.append([_sign_in("ann")])
         far = timedelta(hours=1)
 
-        before = await _security_log(store).read(before=datetime.now(UTC) - far)
-        after = await _security_log(store).read(before=datetime.now(UTC) + far)
+        before = await kept_in(store).security_log.read(before=datetime.now(UTC) - far)
+        after = await kept_in(store).security_log.read(before=datetime.now(UTC) + far)
 
         assert [record.user for record in before.records] == []
         assert [record.user for record in after.records] == ["ann"]
 
     async def test_nothing_but_age_deletes_records(self, store: HistoryStore) -> None:
-        await _security_log(store).append([_sign_in("ann")])
+        await kept_in(store).security_log.append([_sign_in("ann")])
         await store.purge("")
         await store.purge(TRIGGER)
-        await _security_log(store).delete_older(timedelta(hours=1))
+        await kept_in(store).security_log.delete_older(timedelta(hours=1))
         kept = await _all_records(store)
         await asyncio.sleep(0.1)  # this check is about their age
-        await _security_log(store).append([_sign_in("bob")])
+        await kept_in(store).security_log.append([_sign_in("bob")])
 
-        await _security_log(store).delete_older(timedelta(seconds=0.05))
+        await kept_in(store).security_log.delete_older(timedelta(seconds=0.05))
 
         assert [record.user for record in kept] == ["ann"]
         assert "ann" not in {record.user for record in await _all_records(store)}
 
     async def test_the_security_log_is_no_trigger_and_no_journal(self, store: HistoryStore) -> None:
-        await _security_log(store).append([_sign_in("x" * 1_000)])
+        await kept_in(store).security_log.append([_sign_in("x" * 1_000)])
 
         assert await store.triggers() == []
-        assert await _journal(store).read(TRIGGER) == []
+        assert await kept_in(store).journal.read(TRIGGER) == []
         (record,) = await _all_records(store)
         assert record.user == "x" * LONGEST_NAME
 
     async def test_a_cursor_that_is_none_is_refused(self, store: HistoryStore) -> None:
-        await _security_log(store).append([_sign_in("ann")])
+        await kept_in(store).security_log.append([_sign_in("ann")])
 
         for cursor in ("", "x", "1-\ud800", "-1", "9" * 40):
             with pytest.raises(ConfigurationError, match="cursor"):
-                await _security_log(store).read(cursor=cursor)
+                await kept_in(store).security_log.read(cursor=cursor)
 
     async def test_nothing_is_deleted_or_read_where_nothing_was_written(self, store: HistoryStore) -> None:
-        await _security_log(store).delete_older(timedelta(0))
+        await kept_in(store).security_log.delete_older(timedelta(0))
 
         assert await _all_records(store) == []

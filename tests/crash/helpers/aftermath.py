@@ -12,10 +12,10 @@ from pathlib import Path
 from history import EntryOutcome, Parked, open_history
 from history.bridge import drive
 from history.store import HistoryStore
-from history.store.journal import journal_of
 from tests.crash.helpers import deaths
 from tests.crash.helpers.deaths import DEATHS, DOOMED, UUIDS, Death
 from tests.crash.victims.victim import effects_of, events_of
+from tests.fixtures.beside import kept_in
 from tests.fixtures.databases import asked
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, patiently, too_long
@@ -183,8 +183,7 @@ def _look(
 
 
 def _journal(store: HistoryStore, death: Death) -> frozenset[str]:
-    journal = journal_of(store)
-    assert journal is not None
+    journal = kept_in(store).journal
     return frozenset(line.verdict for line in drive(journal.read(death.name, DOOMED)))
 
 

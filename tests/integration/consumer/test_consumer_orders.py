@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from history import MemoryHistory, Verb, open_history
-from history.beside.control import RecordedControl
+from history.beside.control import Control
 from history.bridge import drive
 from history.redis.connection.client import keys_of
 from history.store import Beat, Counts, Heard, HistoryStore, Overview, Report, TriggerState
@@ -175,10 +175,10 @@ class TestSlowHistory:
     def waits_for(
         self, lane: Lane, monkeypatch: pytest.MonkeyPatch
     ) -> Callable[[threading.Event, float], None]:
-        beat = RecordedControl.beat
+        beat = Control.beat
 
         def until(event: threading.Event, seconds: float) -> None:
-            async def slow(self: RecordedControl, token: str, reports: Sequence[Report]) -> Heard:
+            async def slow(self: Control, token: str, reports: Sequence[Report]) -> Heard:
                 deadline = time.monotonic() + seconds
                 while not event.is_set() and time.monotonic() < deadline:
                     if lane.asyncio:
@@ -187,7 +187,7 @@ class TestSlowHistory:
                         time.sleep(0.01)  # noqa: ASYNC251  (the blocking consumer has no event loop)
                 return await beat(self, token, reports)
 
-            monkeypatch.setattr(RecordedControl, "beat", slow)
+            monkeypatch.setattr(Control, "beat", slow)
 
         return until
 

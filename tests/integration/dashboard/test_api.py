@@ -6,8 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
+from history.beside.security import SecurityEvent
 from history.bridge import drive
-from history.store.security import SecurityEvent, security_log_of
+from tests.fixtures.beside import kept_in
 from tests.fixtures.waiting import eventually
 from tests.integration.dashboard.browser import Browser
 from tests.integration.dashboard.conftest import TOKENS, Site
@@ -76,8 +77,7 @@ def test_a_decision_is_carried_out_and_recorded_as_one_of_a_page(
     assert (site.ids(), site.done) == ([], ran)
     (record, *_) = drive(site.store.parking.decisions("book")).records[::-1]
     assert (record.by, record.reason) == ("a operator", "I have looked")
-    log = security_log_of(site.store)
-    assert log is not None
+    log = kept_in(site.store).security_log
     kept = [(one.event, one.user) for one in drive(log.read(limit=10)).records]
     assert (SecurityEvent(word), "a operator") in kept
 

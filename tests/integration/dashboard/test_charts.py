@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from history.beside.charts import ChartStep, charts_of
+from history.beside.charts import ChartStep
 from history.bridge import drive
 from history.store.control import Counts, Report
+from tests.fixtures.beside import kept_in
 from tests.fixtures.waiting import eventually
 from tests.integration.dashboard.browser import Browser
 from tests.integration.dashboard.conftest import Site
@@ -20,8 +21,7 @@ from triggers.dashboard.operations import Operations
 
 def add(site: Site, minutes: Sequence[int], *, per_minute: int = 60, trigger: str = "book") -> None:
     """Add the steps of so many minutes ago."""
-    charts, now = charts_of(site.store), datetime.now(UTC)
-    assert charts is not None
+    charts, now = kept_in(site.store).charts, datetime.now(UTC)
     for minute in minutes:
 
         async def make(at: datetime = now - timedelta(minutes=minute), ago: int = minute) -> ChartStep:
@@ -80,8 +80,7 @@ def test_later_readings_ask_for_the_last_hours_only_and_lose_nothing(
     kept, fresh = Charts(operations.pulse, clock=clock), Charts(operations.pulse, background=False)
     monkeypatch.setattr(reading, "PATIENCE", 60.0)
     read: list[int] = []
-    steps = charts_of(site.store)
-    assert steps is not None
+    steps = kept_in(site.store).charts
     original = type(steps).steps
 
     async def counted(self: object, trigger: str, *, hours: int = 25) -> Sequence[ChartStep]:

@@ -1,7 +1,8 @@
 """Comments on parked messages and their assignment: who, when and what, for people and programs."""
 
+from history.beside.security import SecurityEvent
 from history.bridge import drive
-from history.store.security import SecurityEvent, security_log_of
+from tests.fixtures.beside import kept_in
 from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import Site
 from tests.integration.dashboard.test_api import bearer
@@ -26,8 +27,7 @@ def test_a_comment_and_an_assignment_are_shown_with_their_author(site: Site, ope
     assert text.index("a operator wrote assigned to zoë, <b>asked</b> the bank") < text.index("a admin wrote")
     assert page.count("assigned to zoë") == 1, "the second did not change it"
     assert "assigned to zoë" in text_of(operator.page(f"/group?key={site.group(operator)}"))
-    log = security_log_of(site.store)
-    assert log is not None
+    log = kept_in(site.store).security_log
     records = [one for one in drive(log.read()).records if one.event is SecurityEvent.COMMENT]
     assert [(one.user, one.message) for one in records] == [("a admin", "order-1"), ("a operator", "order-1")]
 

@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 
 from history import EntryOutcome, Evidence, ParkedKind, State
+from history.beside.journal import JournalLine
 from history.bridge import drive
-from history.store.journal import JournalLine, journal_of
+from tests.fixtures.beside import kept_in
 from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import Site
 from triggers.dashboard.access.roles import Role
@@ -58,8 +59,7 @@ def test_the_timeline_has_every_fact_that_is_kept_in_order_of_time(site: Site, o
     assert entry is not None
     lease = timedelta(seconds=30)
     drive(site.store.take_over("book", "order-1", "host-2:7:ab", lease, entry.fence))
-    journal = journal_of(site.store)
-    assert journal is not None
+    journal = kept_in(site.store).journal
     line = JournalLine(uuid="order-1", verdict="late", reason="its end is not recorded", delivery_count=3)
     drive(journal.append("book", [line]))
 

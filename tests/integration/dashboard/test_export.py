@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from history import ParkedKind, UnavailableError, open_history
+from history.beside.security import SecurityEvent, SecurityOutcome, SecurityRecord
 from history.bridge import drive
-from history.store.security import SecurityEvent, SecurityOutcome, SecurityRecord, security_log_of
+from tests.fixtures.beside import kept_in
 from tests.integration.dashboard.browser import Browser, keys_of
 from tests.integration.dashboard.conftest import Site
 from tests.integration.dashboard.test_histories import two_at
@@ -35,8 +36,7 @@ def exported(browser: Browser, **asked: str) -> str:
 
 def records(site: Site) -> list[SecurityRecord]:
     """Return what the security log has about exports, the oldest first."""
-    log = security_log_of(site.store)
-    assert log is not None
+    log = kept_in(site.store).security_log
     site.app.state.operations.recorder.wait(1.0)
     found = drive(log.read(limit=100)).records
     return [one for one in reversed(found) if one.event is SecurityEvent.EXPORT]

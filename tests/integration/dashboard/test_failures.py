@@ -1,8 +1,9 @@
 """What fails, and why: the dashboard's page of failures."""
 
+from history.beside.journal import JournalLine
 from history.bridge import drive
 from history.store import Counts, ParkedKind, Report
-from history.store.journal import JournalLine, journal_of
+from tests.fixtures.beside import kept_in
 from tests.integration.dashboard.browser import text_of
 from tests.integration.dashboard.conftest import Site
 from triggers.dashboard import Role
@@ -16,8 +17,7 @@ def count(site: Site, trigger: str, **counts: int) -> None:
 
 
 def write(site: Site, trigger: str, *lines: JournalLine) -> None:
-    journal = journal_of(site.store)
-    assert journal is not None
+    journal = kept_in(site.store).journal
     for line in lines:
         drive(journal.append(trigger, [line]))
 

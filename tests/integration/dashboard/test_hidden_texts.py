@@ -2,9 +2,10 @@
 
 import pytest
 
+from history.beside.journal import JournalLine
 from history.bridge import drive
 from history.store import ParkedKind, Report, TriggerState
-from history.store.journal import JournalLine, journal_of
+from tests.fixtures.beside import kept_in
 from tests.integration.dashboard.conftest import Site
 from triggers.dashboard import Role
 from triggers.dashboard.app import SHOWN
@@ -32,8 +33,7 @@ def pages(site: Site) -> list[str]:
         )
         for uuid in ("order-1", "order-2")
     ]
-    journal = journal_of(site.store)
-    assert journal is not None
+    journal = kept_in(site.store).journal
     drive(journal.append("book", [JournalLine(uuid="order-1", verdict="rejected", reason=SAID)]))
     report = Report(consumer="c", trigger="book", state=TriggerState.SUSPENDED, reason=SAID)
     drive(site.store.control.beat("token", [report]))

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from history import Parked, State, open_history
+from history.beside.journal import JournalLine
 from history.bridge import drive
 from history.store import DecisionKind, HistoryStore, OperatorDecision, ParkedLabel
-from history.store.journal import JournalLine, journal_of
+from tests.fixtures.beside import kept_in
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.dashboard.browser import Browser, desk_during_an_outage, keys_of, text_of
 from tests.integration.dashboard.conftest import TOKENS, Order, Site
@@ -83,8 +84,7 @@ def test_the_desk_has_the_groups_of_all_histories_the_largest_first(two: Two) ->
 
 def test_a_message_is_shown_from_the_history_of_its_trigger(two: Two) -> None:
     parked = two.park("parcel-1")
-    journal = journal_of(two.second)
-    assert journal is not None
+    journal = kept_in(two.second).journal
     drive(journal.append("ship", [JournalLine(uuid="parcel-1", verdict="late", reason="too late")]))
 
     text = text_of(two.site.signed_in(Role.OPERATOR).page(f"/message?trigger=ship&id={parked.id}"))

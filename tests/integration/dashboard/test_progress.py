@@ -7,8 +7,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from history.beside.security import SecurityEvent
 from history.bridge import drive
-from history.store.security import SecurityEvent, security_log_of
+from tests.fixtures.beside import kept_in
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import Site
@@ -67,8 +68,7 @@ def test_a_run_is_paced_cancelled_and_continued_and_nothing_runs_twice(site: Sit
     outcomes = Counter(message["outcome"] for message in rows[1]["messages"])
     assert outcomes["it ran, and completed"] == ran
     assert set(outcomes) == {"it ran, and completed", "not run: a operator cancelled it"}
-    log = security_log_of(site.store)
-    assert log is not None
+    log = kept_in(site.store).security_log
     events = Counter((one.event, one.user) for one in drive(log.read()).records)
     assert (events[SecurityEvent.CANCEL, "a operator"], events[SecurityEvent.RUN, "a admin"]) == (1, 1)
 

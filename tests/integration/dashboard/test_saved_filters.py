@@ -1,7 +1,8 @@
 """Saved filters: a search with a name, for everybody who may see it, and for programs."""
 
+from history.beside.security import SecurityEvent
 from history.bridge import drive
-from history.store.security import SecurityEvent, security_log_of
+from tests.fixtures.beside import kept_in
 from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import Site
 from tests.integration.dashboard.test_api import bearer
@@ -24,8 +25,7 @@ def test_a_search_is_saved_found_and_removed(site: Site, operator: Browser) -> N
     assert "error Time, older 2h, trigger book, saved by a operator" in " ".join(text_of(page).split())
     assert removed.headers["location"] == "/parked"
     assert "old&gt; ones" not in operator.page("/parked")
-    log = security_log_of(site.store)
-    assert log is not None
+    log = kept_in(site.store).security_log
     records = [one for one in drive(log.read()).records if one.event is SecurityEvent.FILTER]
     assert [(one.user, one.why) for one in records] == [
         ("a operator", "removes the filter <old> ones"),

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from history.bridge import drive
-from history.errors import HistoryUnavailableError
-from history.store.security import (
+from history.beside.security import (
     SecurityEvent,
     SecurityLog,
     SecurityOutcome,
     SecurityRecord,
-    security_log_of,
 )
+from history.bridge import drive
+from history.errors import HistoryUnavailableError
+from tests.fixtures.beside import kept_in
 from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import TOKENS, Site
 from triggers.dashboard import Access, ProxyHeader, Role, SecurityLogging
@@ -26,9 +26,7 @@ ALLOWED, DENIED, FAILED = SecurityOutcome.ALLOWED, SecurityOutcome.DENIED, Secur
 
 
 def log_of(site: Site) -> SecurityLog:
-    log = security_log_of(site.store)
-    assert log is not None
-    return log
+    return kept_in(site.store).security_log
 
 
 def records(site: Site, *events: SecurityEvent) -> Sequence[SecurityRecord]:

@@ -2,8 +2,9 @@
 
 from datetime import timedelta
 
+from history.beside.progress import begin, change
 from history.bridge import drive
-from history.store.progress import BatchState, Beginning, begin, change
+from history.store.progress import BatchState, Beginning
 from tests.integration.dashboard.browser import text_of
 from tests.integration.dashboard.conftest import NOON, Site
 from triggers.dashboard import Role

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from history.beside.journal import JournalLine
 from history.bridge import drive
 from history.store import Report
-from history.store.journal import JournalLine, journal_of
+from tests.fixtures.beside import kept_in
 from tests.integration.dashboard.browser import text_of
 from tests.integration.dashboard.conftest import TOKENS, Site
 from triggers import Message, UnavailableError, trigger
@@ -23,8 +24,7 @@ from triggers.operations.stories import Judging, stories
 
 def test_the_lines_of_the_journal_are_shown_and_are_text(site: Site) -> None:
     drive(site.store.claim("book", ["u-1"], "somebody"))
-    journal = journal_of(site.store)
-    assert journal is not None
+    journal = kept_in(site.store).journal
     line = JournalLine(uuid="u-1", verdict="duplicate", reason="resolver: <script>alert(1)</script>")
     drive(journal.append("book", [line]))
 
@@ -53,8 +53,7 @@ def test_what_is_parked_is_found_before_anything_was_counted(
 
 def test_the_story_shows_what_the_command_finds(site: Site) -> None:
     site.park("u-1", reason="kept for somebody")
-    journal = journal_of(site.store)
-    assert journal is not None
+    journal = kept_in(site.store).journal
     drive(journal.append("book", [JournalLine(uuid="u-1", verdict="duplicate", reason="it ran before")]))
 
     page = re.sub(r"\s+", " ", text_of(site.signed_in(Role.OPERATOR).page("/story?uuid=u-1")))

@@ -7,10 +7,11 @@ from datetime import timedelta
 
 import pytest
 
+from history.beside.security import SecurityEvent
 from history.bridge import drive
 from history.message import Message
 from history.store.parking import Parked, ParkedKind, parked_id
-from history.store.security import SecurityEvent, security_log_of
+from tests.fixtures.beside import kept_in
 from tests.fixtures.waiting import eventually
 from tests.integration.dashboard.browser import Browser
 from tests.integration.dashboard.clicking import Person
@@ -107,8 +108,7 @@ def check_audit(site: Site, half: int, count: int) -> None:
     assert Counter(message["outcome"] for message in later["messages"]) == {
         "it ran, and completed": count - half
     }
-    log = security_log_of(site.store)
-    assert log is not None
+    log = kept_in(site.store).security_log
     events = Counter((one.event, one.user) for one in drive(log.read()).records)
     who = "a operator"
     assert events[SecurityEvent.RUN, who] == 2

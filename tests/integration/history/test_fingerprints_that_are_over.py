@@ -2,9 +2,10 @@
 
 from datetime import timedelta
 
+from history.beside.fingerprints import first_of
 from history.bridge import drive
 from history.store import HistoryStore
-from history.store.fingerprints import fingerprints_of, first_of
+from tests.fixtures.beside import kept_in
 from tests.fixtures.databases import asked
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
@@ -23,8 +24,7 @@ def counted(url: str) -> int:
 
 
 def test_they_go_as_others_come(history_url: str, store: HistoryStore) -> None:
-    kept = fingerprints_of(store)
-    assert kept is not None
+    kept = kept_in(store).fingerprints
     for number in range(30):
         drive(first_of(kept, "book", f"old-{number}", b"12345678", SOON))
 

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from history.beside.journal import RecordedJournal
+from history.beside.journal import JOURNAL_LENGTH, Journal, JournalLine
 from history.bridge import drive
 from history.opening import open_history
 from history.redis.connection.client import PAGE
 from history.sql.database.engine import Pooled, open_engine
 from history.sql.records import SqlRecords
-from history.store.journal import JOURNAL_LENGTH, JournalLine, journal_of
 from history.store.records import Log
+from tests.fixtures.beside import kept_in
 from tests.fixtures.servers.redis import connected
 
 
@@ -17,9 +17,9 @@ def lines(count: int, uuid: str = "u-1") -> list[JournalLine]:
     return [JournalLine(uuid=uuid, verdict="duplicate", reason=str(number)) for number in range(count)]
 
 
-def short_journal(pooled: Pooled) -> RecordedJournal:
+def short_journal(pooled: Pooled) -> Journal:
     """Return a journal of 20 lines, as another process would make it."""
-    return RecordedJournal(SqlRecords(pooled), Log("journal", most=20))
+    return Journal(SqlRecords(pooled), Log("journal", most=20))
 
 
 def test_in_sql_the_first_call_of_a_process_deletes_old_lines(tmp_path: Path) -> None:
@@ -60,8 +60,7 @@ def test_in_sql_old_lines_of_each_trigger_are_deleted(tmp_path: Path) -> None:
 
 def test_in_redis_the_stream_is_cut_and_is_read_over_many_pages(redis_url: str) -> None:
     store = open_history(redis_url)
-    journal = journal_of(store)
-    assert journal is not None
+    journal = kept_in(store).journal
     drive(journal.append("book", lines(1, "gone")))
     for _ in range(JOURNAL_LENGTH // PAGE):
         drive(journal.append("book", lines(PAGE, "others")))

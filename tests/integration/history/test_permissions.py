@@ -7,14 +7,15 @@ import psycopg
 import pytest
 
 from history import NotPermittedError, Verb, open_history
-from history.beside.charts import ChartStep, charts_of
-from history.beside.comments import Comment, comments_of
-from history.beside.filters import StoredFilter, filters_of
+from history.beside.charts import ChartStep
+from history.beside.comments import Comment
+from history.beside.filters import StoredFilter
 from history.bridge import drive
 from history.redis.connection.client import RedisClient
 from history.redis.connection.permissions import queued
 from history.redis.permissions import use_of
 from history.store import Capability, Counts, HistoryStore, Refusal, TellingRefusals
+from tests.fixtures.beside import kept_in
 from tests.fixtures.histories import with_store
 from tests.fixtures.servers.postgres import limited_role
 from tests.fixtures.servers.redis import connected
@@ -36,8 +37,7 @@ ASKING = ("+@connection", "+multi", "+discard", "+acl|whoami", "+eval", "+info")
 
 
 async def use_charts(store: HistoryStore) -> None:
-    charts, now = charts_of(store), datetime.now(UTC)
-    assert charts is not None
+    charts, now = kept_in(store).charts, datetime.now(UTC)
 
     async def make() -> ChartStep:
         return ChartStep(now, Counts(new=1))
@@ -47,7 +47,7 @@ async def use_charts(store: HistoryStore) -> None:
 
 
 async def use_desk(store: HistoryStore) -> None:
-    comments, filters = comments_of(store), filters_of(store)
+    comments, filters = kept_in(store).comments, kept_in(store).filters
     for text, name in (("looked", None), (None, "bob"), ("again", "")):
         await comments.add("book", Comment.checked("1", by="ann", text=text, assigned_to=name))
     assert len(await comments.read("book", "1")) == 3

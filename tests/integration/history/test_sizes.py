@@ -11,9 +11,10 @@ import psycopg
 import pytest
 
 from history import EntryOutcome, Settlement, Uuid, open_history
+from history.beside.results import KeptResult
 from history.bridge import drive
 from history.store import HistoryStore
-from history.store.results import KeptResult, results_of
+from tests.fixtures.beside import kept_in
 from tests.fixtures.servers.redis import connected
 from triggers.operations.sizes import STORES
 
@@ -34,8 +35,7 @@ def fill(store: HistoryStore) -> None:
 
 
 def keep(store: HistoryStore) -> None:
-    results = results_of(store)
-    assert results is not None
+    results = kept_in(store).results
     for number in range(RESULTS):
         kept = KeptResult(1_795_430_682_261_405, token_bytes(LENGTH))  # nothing that could be compressed
         drive(results.put("orders", f"5f0c6b1e-9f5d-4a70-{number:012}", kept, timedelta(days=7)))

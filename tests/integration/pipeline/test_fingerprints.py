@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from history import ConfigurationError, MemoryHistory, open_history
+from history.beside.fingerprints import BodyOf, Fingerprints, first_of
 from history.bridge import drive
 from history.store import DecisionKind, HistoryStore, OperatorDecision, ParkedLabel
-from history.store.fingerprints import BodyOf, Fingerprints, first_of
 from tests import ROOT
 from tests.fixtures.waiting import eventually
 from triggers import Cause, FatalError, Message, Outcome, trigger
@@ -195,23 +195,31 @@ class TestItsParkedCopy:
         assert runs == []
 
 
-class Recorder(MemoryHistory):
+class Lasting(Fingerprints):
     """Notes for how long fingerprints are kept."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.lasting: list[timedelta] = []
-
-    @property
-    def fingerprints(self) -> Fingerprints:
-        return self
+        super().__init__(MemoryHistory().records)
+        self.noted: list[timedelta] = []
 
     async def first_of_each(
         self, trigger: str, bodies: Sequence[BodyOf], time_to_live: timedelta
     ) -> Sequence[bytes]:
         del trigger
-        self.lasting.append(time_to_live)
+        self.noted.append(time_to_live)
         return [fingerprint for _, fingerprint in bodies]
+
+
+class Recorder(MemoryHistory):
+    """A history that notes for how long it keeps fingerprints."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lasting = Lasting()
+
+    @property
+    def fingerprints(self) -> Fingerprints:
+        return self.lasting
 
 
 class TestItsLife:
@@ -223,7 +231,7 @@ class TestItsLife:
 
         booking(store, [], history_time_to_live=time_to_live).handle(order("one"))
 
-        assert store.lasting == [time_to_live * 1.001 + timedelta(hours=1)]
+        assert store.lasting.noted == [time_to_live * 1.001 + timedelta(hours=1)]
 
     def test_a_run_that_outlives_it_prolongs_it_with_every_renewal_of_its_lease(self) -> None:
         store, lease, day = Recorder(), timedelta(seconds=0.3), timedelta(days=1)
@@ -233,10 +241,10 @@ class TestItsLife:
         keeper = LeaseKeeper("book", lease, store)
 
         keeper.hold(run, monotonic())
-        eventually(lambda: len(store.lasting) >= 2)
+        eventually(lambda: len(store.lasting.noted) >= 2)
         keeper.close()
 
-        assert min(store.lasting) > day + 2 * lease
+        assert min(store.lasting.noted) > day + 2 * lease
 
 
 class TestWhatCounts:

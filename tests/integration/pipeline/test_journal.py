@@ -7,16 +7,16 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
+from history.beside.journal import JournalLine
 from history.store import HistoryStore
-from history.store.journal import JournalLine, journal_of
+from tests.fixtures.beside import kept_in
 from tests.fixtures.histories import with_store
 from triggers import Message, trigger
 
 
 def lines_at(url: str, uuid: str = "u-1") -> Sequence[JournalLine]:
     async def read(store: HistoryStore) -> Sequence[JournalLine]:
-        journal = journal_of(store)
-        assert journal is not None
+        journal = kept_in(store).journal
         return await journal.read("book", uuid)
 
     return with_store(url, read)

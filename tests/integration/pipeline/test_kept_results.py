@@ -13,9 +13,10 @@ import pytest
 from pydantic import BaseModel
 
 from history import ConfigurationError, MemoryHistory, open_history
+from history.beside.results import KeptResult
 from history.bridge import drive
 from history.store import DecisionKind, OperatorDecision
-from history.store.results import KeptResult, results_of
+from tests.fixtures.beside import kept_in
 from triggers import FailedBeforeError, Keep, Message, Outcome, Retry, TransientError, trigger
 from triggers.guards import protect
 from triggers.pipeline.parking.decisions import decide
@@ -81,8 +82,7 @@ class TestEachHistory:
         with closing(receipts(history_url)) as book:
             twice(book)
             store = open_history(history_url)
-            results = results_of(store)
-            assert results is not None
+            results = kept_in(store).results
             kept = drive(results.get("book", "u-1"))
             assert kept is not None
             drive(results.put("book", "u-1", KeptResult(kept.fence + 1, kept.data), timedelta(hours=1)))
@@ -253,7 +253,7 @@ def test_a_history_that_fails_to_keep_does_not_undo_the_run(monkeypatch: pytest.
     async def fail(*_: Any) -> bool:
         raise OSError("no room")
 
-    results = results_of(history)
+    results = kept_in(history).results
     monkeypatch.setattr(type(results), "put", fail)
     first, copy = twice(book)
 

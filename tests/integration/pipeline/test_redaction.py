@@ -10,9 +10,8 @@ import pytest
 
 from history import Parked, open_history
 from history.bridge import drive
-from history.store.journal import journal_of
-from history.store.results import results_of
 from resolvers import Resolution, Resolved
+from tests.fixtures.beside import kept_in
 from triggers import (
     CARD_NUMBERS,
     Message,
@@ -59,9 +58,7 @@ class Left:
         flush_events()
         store = open_history(self.url)
         try:
-            journal, results = journal_of(store), results_of(store)
-            assert journal is not None
-            assert results is not None
+            journal, results = kept_in(store).journal, kept_in(store).results
             kept = drive(results.get("book", uuid))
             return {
                 "log": self._log(),

@@ -13,9 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from history import EntryOutcome, Evidence, HistoryUnavailableError, ParkedKind, open_history
+from history.beside.progress import begin
 from history.bridge import drive
 from history.store import BatchOwner
-from history.store.progress import KEPT_RUNS, BatchState, Beginning, StaleRunError, begin
+from history.store.progress import KEPT_RUNS, BatchState, Beginning, StaleRunError
 from resolvers import Resolution
 from resolvers.effect_exists import spark_rows_exist
 from tests.fixtures.histories import with_store

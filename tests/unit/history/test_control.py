@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from history.beside.control import RecordedControl
+from history.beside.control import Control
 from history.bridge import drive
 from history.memory.records import MemoryRecords
 from history.store import Change, Counts, Overview, Record, Report, Verb
@@ -29,17 +29,17 @@ class OvertakenRecords(MemoryRecords):
         return await super().apply(trigger, changes, each=each)
 
 
-def counted() -> tuple[OvertakenRecords, RecordedControl]:
+def counted() -> tuple[OvertakenRecords, Control]:
     """Return records with two old reports that no sweep has found yet."""
     records = OvertakenRecords()
-    control = RecordedControl(records, lambda: "here")
+    control = Control(records, lambda: "here")
     for token in "ab":
         drive(control.beat(token, [Report(consumer=token, trigger="t", counts=Counts(new=2))]))
     records.time += LATER
     return records, control
 
 
-def seen(control: RecordedControl) -> Overview:
+def seen(control: Control) -> Overview:
     return drive(control.overview())
 
 

@@ -1,26 +1,30 @@
 """What stands between a store and what it stores: parked messages and kept results, encrypted."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from history.contract.parking import parked
-from history.message import Message, Uuid
-from history.store.parking import Parked, ParkedKind, ParkedLabel
-from history.store.results import KeptResult
-from history.store.sealing import (
+from history.beside.results import RESULTS, KeptResult, Results
+from history.beside.sealing import (
     document_of,
     label_of,
-    opened_result,
     read_document,
     read_label,
-    sealed_result,
     why_locked,
 )
+from history.bridge import drive
+from history.entry import digest
+from history.memory import MemoryHistory
+from history.message import Message, Uuid
+from history.store.parking import Parked, ParkedKind, ParkedLabel
+from history.store.records import Put, Record
 from history.support.encryption import Cipher, DecryptionError, MissingKeyError
+from tests.contract.beside.parking import parked
 from tests.fixtures.keys import CARD, a_key, write_keys
 
+DAY = timedelta(days=1)
 MESSAGE = Message(body={"card": CARD}, uuid=Uuid("u1"), properties={"holder": CARD})
 FAILED = parked(
     1,
@@ -46,7 +50,6 @@ def read(document: str | bytes, cipher: Cipher | None, *, id_: str = FAILED.id) 
 def test_without_a_cipher_everything_is_stored_as_before() -> None:
     assert document_of(FAILED, None) == FAILED.model_dump_json()
     assert label_of(FAILED, None) == ParkedLabel.of(FAILED).model_dump_json(exclude={"copies"})
-    assert sealed_result("t", "u1", KeptResult(1, b"result:1"), None) == KeptResult(1, b"result:1")
 
 
 def test_an_encrypted_message_comes_back_whole_and_shows_only_its_label(cipher: Cipher) -> None:
@@ -142,16 +145,21 @@ def test_an_older_version_meets_an_encrypted_message_as_an_unreadable_record(cip
 
 
 def test_a_kept_result_comes_back_to_its_uuid_and_its_run_alone(cipher: Cipher) -> None:
-    kept = KeptResult(7, CARD.encode())
+    records, kept = MemoryHistory().records, KeptResult(7, CARD.encode())
+    results, without_key = Results(records, cipher), Results(records)
 
-    stored = sealed_result("t", "u1", kept, cipher)
+    drive(results.put("t", "u1", kept, DAY))
+    drive(without_key.put("t", "plain", kept, DAY))
 
-    assert stored.fence == 7
-    assert kept.data not in stored.data
-    assert opened_result("t", "u1", stored, cipher) == kept
-    assert opened_result("t", "u1", kept, cipher) == kept
-    for trigger, uuid, fence in (("t", "u2", 7), ("t2", "u1", 7), ("t", "u1", 8)):
-        with pytest.raises(DecryptionError):
-            opened_result(trigger, uuid, KeptResult(fence, stored.data), cipher)
+    (stored,) = drive(records.get("t", RESULTS, [digest("u1")]))
+    assert stored is not None
+    assert stored.version == 7
+    assert kept.data not in stored.value
+    assert drive(results.get("t", "u1")) == kept
+    assert drive(results.get("t", "plain")) == kept
     with pytest.raises(MissingKeyError):
-        opened_result("t", "u1", stored, None)
+        drive(without_key.get("t", "u1"))
+    for trigger, uuid, fence in (("t", "u2", 7), ("t2", "u1", 7), ("t", "u1", 8)):
+        drive(records.apply(trigger, [Put(RESULTS, Record(digest(uuid), stored.value, fence))]))
+        with pytest.raises(DecryptionError):
+            drive(results.get(trigger, uuid))

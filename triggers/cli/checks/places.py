@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from history.beside.parking import Parking
 from history.bridge import drive
 from history.opening import local_parking_file
 from history.store.inspection import Capability, Refusal
-from history.store.parking import Parking
 from history.support.references import dereferenced
 from history.support.urls import split_url
 from triggers.cli.checks.findings import Away, CheckFinding, Level, of_refusals

@@ -10,12 +10,12 @@ from typing import Any, BinaryIO
 
 import typer
 
+from history.beside.security import SecurityEvent
 from history.bridge import drive, drive_each
 from history.entry import Entry, short_digest
 from history.errors import ConfigurationError
 from history.store import HistoryStore, ScannedEntry
 from history.store.inspection import Migrating
-from history.store.security import SecurityEvent
 from history.support.paging import pages
 from triggers.cli.history.importing import ImportTally, import_rows, read_rows
 from triggers.cli.shared.arguments import duration_of, reading

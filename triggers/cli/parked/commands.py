@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from history.beside.comments import Comment, comments_of
+from history.beside.comments import Comment
+from history.beside.kept import needed_beside
+from history.beside.parking import Parking
+from history.beside.sealing import why_locked
+from history.beside.security import SecurityEvent
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.store import HistoryStore
 from history.store.decisions import DecisionKind
-from history.store.parking import ParkedLabel, Parking, oldest_first
-from history.store.sealing import why_locked
-from history.store.security import SecurityEvent
+from history.store.parking import ParkedLabel, oldest_first
 from triggers.cli.parked.deciding import COLUMNS, carry_out, login, preview
 from triggers.cli.parked.options import LOCAL_OPTION, DecisionRequest, with_request, with_selection
 from triggers.cli.parked.running import described, run_all
@@ -86,7 +88,7 @@ def comment(
         )
         target = {"trigger": parked.trigger_name, "message": parked.uuid or parked.id}
         with recorded(store, [command_record(SecurityEvent.COMMENT, by=by, **target)]):
-            drive(comments_of(store).add(parked.trigger_name, written))
+            drive(needed_beside(store, "history", "comments").comments.add(parked.trigger_name, written))
     CliState.of(context).say(f"{parked.uuid or parked.id}: noted")
 
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import typer
 
+from history.beside.parking import Parking
 from history.bridge import drive
 from history.store import HistoryStore
 from history.store.decisions import DecisionKind, OperatorDecision
-from history.store.parking import ParkedLabel, Parking
+from history.store.parking import ParkedLabel
 from triggers.cli.parked.options import DecisionRequest
 from triggers.cli.shared.options import confirm
 from triggers.cli.shared.output import CliState

@@ -5,11 +5,12 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from history.beside.parking import Parking
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.store import HistoryStore
 from history.store.decisions import DecisionKind
-from history.store.parking import ParkedLabel, Parking
+from history.store.parking import ParkedLabel
 from triggers.cli.parked.deciding import SHOWN, decision_of, note
 from triggers.cli.parked.options import DecisionRequest
 from triggers.cli.shared.output import CliState

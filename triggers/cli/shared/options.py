@@ -7,11 +7,11 @@ from typing import Any
 
 import typer
 
+from history.beside.parking import Parking
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.opening import HISTORY_URLS, cipher_of_url, local_parking_file, open_local_parking
 from history.store import HistoryStore
-from history.store.parking import Parking
 from history.support.rendering import printable
 from triggers.cli.shared.embedded import FILE, history_or_file, missing
 from triggers.cli.shared.logs import LogFormat

@@ -7,7 +7,7 @@ import time
 from starlette.requests import Request
 from starlette.responses import Response
 
-from history.store.security import SecurityEvent, SecurityOutcome
+from history.beside.security import SecurityEvent, SecurityOutcome
 from triggers.dashboard.access.records import address_of, denial_of, record_of
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.access.sessions import Session, Sessions

@@ -4,7 +4,7 @@ from typing import Any
 
 from starlette.requests import HTTPConnection
 
-from history.store.security import SecurityEvent, SecurityOutcome, SecurityRecord
+from history.beside.security import SecurityEvent, SecurityOutcome, SecurityRecord
 from triggers.dashboard.access.sessions import Session
 
 

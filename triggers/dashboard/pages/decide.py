@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 from starlette.responses import Response
 
+from history.beside.security import SecurityEvent, SecurityOutcome, SecurityRecord
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.store.decisions import DecisionKind, OperatorDecision
 from history.store.parking import ParkedKind, ParkedLabel
-from history.store.security import SecurityEvent, SecurityOutcome, SecurityRecord
 from triggers.dashboard.groups import Group
 from triggers.dashboard.jobs.job import DecisionJob
 from triggers.dashboard.pages.parked import why_not_run

@@ -13,10 +13,10 @@ from typing import Any
 
 from starlette.responses import Response, StreamingResponse
 
+from history.beside.sealing import why_locked
+from history.beside.security import SecurityEvent, SecurityOutcome, SecurityRecord
 from history.bridge import drive
 from history.store.parking import Parked, ParkedLabel
-from history.store.sealing import why_locked
-from history.store.security import SecurityEvent, SecurityOutcome, SecurityRecord
 from triggers.dashboard.groups import Group
 from triggers.dashboard.operations import Operations
 from triggers.dashboard.pages.parked import asked_groups

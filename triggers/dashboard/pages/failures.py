@@ -8,8 +8,9 @@ from itertools import islice
 
 from starlette.responses import Response
 
+from history.beside.journal import JournalLine
+from history.beside.kept import beside_of
 from history.store.control import Counts
-from history.store.journal import JournalLine, journal_of
 from history.store.parking import ParkedKind
 from triggers.dashboard.visit import Visit
 
@@ -65,7 +66,7 @@ def failures(visit: Visit) -> Response:
         survey=survey,
         problems=problems,
         away=operations.pulse.away,
-        keeps_journal=journal_of(operations.store) is not None,
+        keeps_journal=beside_of(operations.store) is not None,
     )
 
 

@@ -5,13 +5,14 @@ from typing import Any
 
 from starlette.responses import Response
 
-from history.beside.comments import Comment, comments_of
+from history.beside.comments import Comment
+from history.beside.journal import JournalLine
+from history.beside.kept import beside_of, needed_beside
+from history.beside.sealing import why_locked
+from history.beside.security import SecurityEvent
 from history.bridge import drive
 from history.store import HistoryStore
-from history.store.journal import JournalLine, journal_of
 from history.store.parking import Parked, ParkedKind
-from history.store.sealing import why_locked
-from history.store.security import SecurityEvent
 from triggers.dashboard.pages.export import row
 from triggers.dashboard.pages.parked import decisions_about, why_not_run
 from triggers.dashboard.pages.timeline import KnownFacts, owner_in_words, timeline
@@ -105,7 +106,7 @@ def comment(visit: Visit) -> Response:
     if parked is None:
         return _gone(visit)
     trigger, assign = parked.trigger_name, visit.given("assign")
-    comments = comments_of(visit.operations.store_of(trigger))
+    comments = needed_beside(visit.operations.store_of(trigger), "history", "comments").comments
     before = drive(comments.assigned(trigger, [parked.id])).get(parked.id, "")
     is_same = assign is not None and assign.strip() == before
     written = Comment.checked(
@@ -138,10 +139,10 @@ def _facts(
 
 
 def _lines_of(store: HistoryStore, parked: Parked) -> Sequence[JournalLine]:
-    journal = journal_of(store)
-    if journal is None or parked.uuid is None:
+    kept = beside_of(store)
+    if kept is None or parked.uuid is None:
         return []
-    return drive(journal.read(parked.trigger_name, parked.uuid))
+    return drive(kept.journal.read(parked.trigger_name, parked.uuid))
 
 
 def question(parked: Parked) -> str:

@@ -5,15 +5,14 @@ from typing import Any
 
 from starlette.responses import Response
 
-from history.beside.comments import RecordedComments
-from history.beside.filters import RecordedFilters, StoredFilter, filters_of, name_of
+from history.beside.filters import Filters, StoredFilter, name_of
+from history.beside.kept import beside_of, needed_beside
+from history.beside.security import SecurityEvent
 from history.bridge import drive
 from history.errors import DoubtlessError
 from history.store import HistoryStore
 from history.store.decisions import DecisionKind
 from history.store.parking import ParkedKind
-from history.store.records import records_of
-from history.store.security import SecurityEvent
 from triggers.configuration.nearest import listed
 from triggers.dashboard.filters import NAMES
 from triggers.dashboard.groups import Group, Line, hosts_of
@@ -114,10 +113,10 @@ def group(visit: Visit) -> Response:
 
 def assigned_of(store: HistoryStore, trigger: str, lines: Sequence[Line]) -> Mapping[str, str]:
     """Return to whom messages are assigned, by their ids."""
-    records = records_of(store)
-    if records is None or not lines:
+    kept = beside_of(store)
+    if kept is None or not lines:
         return {}
-    return drive(RecordedComments(records).assigned(trigger, [line.id for line in lines]))
+    return drive(kept.comments.assigned(trigger, [line.id for line in lines]))
 
 
 def possible(visit: Visit, groups: Sequence[Group]) -> list[str]:
@@ -188,8 +187,8 @@ def _answer(visit: Visit, values: Mapping[str, str]) -> Response:
     return visit.go("/parked", **values)
 
 
-def _filters(visit: Visit) -> RecordedFilters:
-    return filters_of(visit.operations.store)
+def _filters(visit: Visit) -> Filters:
+    return needed_beside(visit.operations.store, "history", "filters").filters
 
 
 def _shown(saved: StoredFilter) -> Mapping[str, Any]:

@@ -4,8 +4,8 @@ from typing import Any
 
 from starlette.responses import Response
 
+from history.beside.security import SecurityEvent
 from history.store.decisions import OperatorDecision
-from history.store.security import SecurityEvent
 from triggers.dashboard.jobs.job import DecisionJob
 from triggers.dashboard.pages.decide import PATIENCE, begin
 from triggers.dashboard.visit import Visit

@@ -4,9 +4,9 @@ from typing import Any
 
 from starlette.responses import Response
 
+from history.beside.security import SecurityEvent
 from history.bridge import drive
 from history.errors import ConfigurationError
-from history.store.security import SecurityEvent
 from triggers.dashboard.visit import Visit
 from triggers.operations.importing import SUBSCRIPTION, Import
 from triggers.providers.opening import open_provider

@@ -6,9 +6,10 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from starlette.responses import Response
 
+from history.beside.kept import beside_of
+from history.beside.security import SecurityEvent, SecurityLog, SecurityRecord
 from history.bridge import drive
 from history.errors import ConfigurationError
-from history.store.security import SecurityEvent, SecurityLog, SecurityRecord, security_log_of
 from triggers.dashboard.visit import Visit
 from triggers.operations.journals import refuse_unknown
 
@@ -58,16 +59,16 @@ def security(visit: Visit) -> Response:
         visit.asked("who") or None, visit.asked("what") or None, _day(visit, "since"), _day(visit, "until")
     )
     refuse_unknown("what", "event", wanted.what, [event.value for event in SecurityEvent])
-    log = security_log_of(visit.operations.store)
+    kept = beside_of(visit.operations.store)
     visit.operations.recorder.wait(PATIENCE)
-    rows, cursor = ([], None) if log is None else _found(log, wanted, visit.asked("cursor"))
+    rows, cursor = ([], None) if kept is None else _found(kept.security_log, wanted, visit.asked("cursor"))
     return visit.show(
         "security.html",
         rows=rows,
         cursor=cursor,
         wanted=wanted,
         events=list(SecurityEvent),
-        is_kept=log is not None,
+        is_kept=kept is not None,
     )
 
 

@@ -6,7 +6,7 @@ import math
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
-from history.store.security import SecurityEvent, SecurityOutcome
+from history.beside.security import SecurityEvent, SecurityOutcome
 from triggers.dashboard.access.gate import AccessGate, is_ours
 from triggers.dashboard.access.records import address_of, record_of
 from triggers.dashboard.access.throttle import Throttle

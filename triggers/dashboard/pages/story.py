@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from starlette.responses import Response
 
-from history.store.journal import JournalLine
+from history.beside.journal import JournalLine
 from triggers.dashboard.visit import Visit
 from triggers.detection.table import Policy
 from triggers.operations.stories import Judging, stories

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from history.beside.journal import JournalLine
 from history.entry import Entry, State
-from history.store.journal import JournalLine
 from history.store.parking import Parked, ParkedKind
 from triggers.operations.decisions import decider
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from starlette.responses import Response
 
+from history.beside.security import SecurityEvent
 from history.store.control import Counts, Verb
-from history.store.security import SecurityEvent
 from triggers.configuration.hiding import shown
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.access.roles import Role

@@ -11,12 +11,13 @@ from functools import partial
 from time import monotonic
 from typing import Any, Unpack, cast
 
+from history.beside.kept import needed_beside
+from history.beside.results import KeptResult, Results
 from history.errors import ConfigurationError, HistoryUnavailableError, UnavailableError
 from history.message import Message
 from history.shell import to_its_end
 from history.store import HistoryStore
 from history.store.parking import parked_id
-from history.store.results import KeptResult, Results, results_of
 from history.support.encryption import DecryptionError
 from history.support.rendering import exception_info, told_of
 from triggers.detection.table import Status
@@ -218,11 +219,7 @@ class IdempotencyKey:
         Raises:
             ConfigurationError: the store keeps no answers.
         """
-        store = self.guard.store_for_asyncio()
-        results = None if store is None else results_of(store)
-        if results is None:
-            raise ConfigurationError("history", f"{store!r} keeps no results", "use Redis, SQL or memory")
-        return results
+        return needed_beside(self.guard.store_for_asyncio(), "history", "results").results
 
     async def call(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Call the application."""

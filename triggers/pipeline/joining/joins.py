@@ -17,9 +17,11 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Self
 
+from history.beside.joining import Joining
+from history.beside.kept import needed_beside
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.store import HistoryStore
-from history.store.joining import Hold, Joining
+from history.store.joining import Hold
 from history.store.owners import owner_token
 from resolvers.resolution import asking
 from triggers.pipeline.completion import EntryCompletion
@@ -87,7 +89,7 @@ def with_join(pipeline: MessagePipeline, service: ServiceExecution) -> Pipeline:
             return pipeline
         case "one":
             store = _store_of(pipeline)
-            first = FirstExecution(service=service, joining=_joining_of(store))
+            first = FirstExecution(service=service, joining=needed_beside(store, "history", "joins").joining)
             return replace(pipeline, execution=first)
         case "all":
             return _joining(pipeline, service)
@@ -100,18 +102,9 @@ def _store_of(pipeline: MessagePipeline) -> HistoryStore:
     return store
 
 
-def _joining_of(store: HistoryStore) -> Joining:
-    joining: Joining | None = getattr(store, "joining", None)
-    if joining is None:
-        raise ConfigurationError(
-            "history", f"{type(store).__name__} has no joins", "use one of the histories that come along"
-        )
-    return joining
-
-
 def _joining(pipeline: MessagePipeline, service: ServiceExecution) -> JoiningPipeline:
     store, settings = _store_of(pipeline), pipeline.settings
-    joining, hold = _joining_of(store), Hold(owner_token(), HOLD)
+    joining, hold = needed_beside(store, "history", "joins").joining, Hold(owner_token(), HOLD)
     of_parts = settings_of_parts(settings)
     usual = EntryCompletion(settings=of_parts, store=store, sleep=service.shell.sleep)
     parts = replace(

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+from history.beside.joining import Joining
 from history.entry import State
 from history.errors import HistoryUnavailableError
 from history.identity import LONGEST
 from history.message import Message
 from history.store import HistoryStore
-from history.store.joining import Added, Addition, Hold, Joining, JoinPart, JoinTerms
+from history.store.joining import Added, Addition, Hold, JoinPart, JoinTerms
 from history.store.parking import Evidence
 from resolvers.resolution import Resolution, Resolved
 from triggers.detection.table import Count, Facts, HistoryUse, Status, decide

@@ -13,12 +13,14 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Self
 
+from history.beside.joining import Joining
+from history.beside.parking import Parking
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.message import Message
 from history.shell import Shell
 from history.store import HistoryStore
-from history.store.joining import Added, Hold, Joining, JoinPart, Period, PeriodState
-from history.store.parking import Evidence, Parked, ParkedKind, Parking, parked_id
+from history.store.joining import Added, Hold, JoinPart, Period, PeriodState
+from history.store.parking import Evidence, Parked, ParkedKind, parked_id
 from triggers.detection.causes import Cause
 from triggers.detection.table import Count, Facts, HistoryUse, Policy, decide
 from triggers.events import RetrievalFailureEvent, publish

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from history.beside.fingerprints import NO_FENCE
+from history.beside.parking import Parking
 from history.entry import Claim, Entry, EntryOutcome, Settlement, State
 from history.message import Uuid
 from history.store import CLAIM_BATCH, HistoryStore
 from history.store.decisions import Decided, DecisionKind, Ended, OperatorDecision
-from history.store.fingerprints import NO_FENCE
 from history.store.owners import owner_token
-from history.store.parking import ParkedLabel, Parking
+from history.store.parking import ParkedLabel
 from history.support.rendering import text_of
 
 #: How the owner's token of an entry begins that is about to be completed; no service runs under it.

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+from history.beside.parking import Parking
 from history.bridge import drive
 from history.errors import UnavailableError
 from history.opening import local_parking_file, open_local_parking
 from history.store import HistoryStore
 from history.store.control import Trouble, TroubleKind
-from history.store.parking import Parked, ParkedKind, Parking, raw_fields
-from history.store.sealing import cipher_of_lot
+from history.store.parking import Parked, ParkedKind, raw_fields
 from history.support.encryption import Cipher
 from history.support.private_files import make_folder, make_private
 from history.support.rendering import reason_of, text_of
@@ -126,7 +126,8 @@ class ParkingLot:
 
     def _open_local(self) -> HistoryStore:
         if self._local is None:
-            self._local = _open_local(self._local_file, cipher_of_lot(self._primary))
+            cipher = None if self._primary is None else self._primary.cipher
+            self._local = _open_local(self._local_file, cipher)
         return self._local
 
     async def close(self) -> None:

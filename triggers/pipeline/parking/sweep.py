@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
+from history.beside.parking import Parking
 from history.entry import EntryOutcome
 from history.store import HistoryStore
-from history.store.parking import ParkedKind, ParkedLabel, Parking
+from history.store.parking import ParkedKind, ParkedLabel
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ class Closed(NamedTuple):
 
 
 async def sweep(
-    trigger: str, store: HistoryStore, parking: Parking | None = None, cursor: str | None = None
+    trigger: str, store: HistoryStore, parking: Parking | None, cursor: str | None = None
 ) -> str | None:
     """Delete a trigger's expired entries and close settled In Doubt copies; what is away waits.
 
@@ -41,7 +42,9 @@ async def sweep(
     """
     try:
         deleted = await store.purge(trigger)
-        closed = await close_settled(trigger, store, parking or store.parking, cursor=cursor, limit=LOOKED_AT)
+        closed = Closed(0, None)
+        if parking is not None:
+            closed = await close_settled(trigger, store, parking, cursor=cursor, limit=LOOKED_AT)
     except Exception as error:  # noqa: BLE001  (any error of a store: the consumer can do without a sweep)
         minutes = SWEEP_INTERVAL.total_seconds() / 60
         _log.warning(

@@ -14,11 +14,11 @@ from uuid import uuid4
 from pyspark import TaskContext
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
+from history.beside.fingerprints import NO_FENCE
 from history.entry import Claim, Entry, EntryOutcome, Fence, Settlement, State, digest
 from history.errors import HistoryUnavailableError, TransactionConflictError, UnavailableError
 from history.message import Uuid
 from history.store import BatchOwner, HistoryStore
-from history.store.fingerprints import NO_FENCE
 from resolvers.resolution import Asked
 from triggers.detection.aftermath import Ending
 from triggers.detection.table import Answer, HistoryUse, Status

@@ -9,11 +9,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from history.beside.progress import Ending
 from history.entry import EntryOutcome
 from history.errors import ConfigurationError
 from history.shell import ThreadShell
 from history.store import BatchOwner
-from history.store.progress import HANDED_OVER, BatchRecord, BatchState, Ending
+from history.store.progress import HANDED_OVER, BatchRecord, BatchState
 from history.support.rendering import exception_info, repr_of, told_of
 from triggers.events import RetrievalFailureEvent, publish
 from triggers.service.failures import TransientError

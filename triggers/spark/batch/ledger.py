@@ -9,18 +9,10 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame
 
+from history.beside.progress import Ending, begin, change, end
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.store import BatchOwner
-from history.store.progress import (
-    KEPT_BATCHES,
-    BatchRecord,
-    BatchState,
-    Beginning,
-    Ending,
-    begin,
-    change,
-    end,
-)
+from history.store.progress import KEPT_BATCHES, BatchRecord, BatchState, Beginning
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.connections import history_at, patiently
 from triggers.spark.settings import BatchSettings

@@ -14,7 +14,7 @@ import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StructField, StructType
 
-from history.store.fingerprints import FINGERPRINT_SIZE
+from history.beside.fingerprints import FINGERPRINT_SIZE
 from triggers.pipeline.bodies import keeper_of, lasting_for
 from triggers.service.fingerprints import fingerprint_of
 from triggers.spark.connections import history_at, patiently

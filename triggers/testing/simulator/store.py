@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from history.beside.parking import RecordedParking
+from history.beside.parking import Parking
 from history.bridge import drive
 from history.entry import Claim, Settlement
 from history.errors import HistoryUnavailableError
@@ -91,7 +91,7 @@ class SimulatedHistory(MemoryHistory):
         return await carried_out(self._course, step, lambda: settle(trigger, settlements))
 
 
-class SimulatedParking(RecordedParking):
+class SimulatedParking(Parking):
     """A parking lot in memory; its calls are points of a run."""
 
     def __init__(self, course: StoreCourse) -> None:

@@ -8,14 +8,14 @@ import pytest
 from history.bridge import drive
 from history.contract import HistoryContract
 from history.contract.claims import AdoptionContract, ClaimContract
-from history.contract.control import ControlContract
-from history.contract.join_periods import JoinPeriodContract
 from history.contract.records import RecordContract
 from history.contract.runs import RunContract
 from history.contract.upkeep import UpkeepContract
 from history.redis import RedisHistory
 from history.redis.connection.probe import hang_up
 from history.store import HistoryStore
+from tests.contract.beside.control import ControlContract
+from tests.contract.beside.join_periods import JoinPeriodContract
 from tests.fixtures.servers.redis_cluster import async_cluster_client, cluster_client, redis_cluster
 
 __all__ = ["redis_cluster"]

@@ -17,8 +17,8 @@ import redis
 from history import EntryOutcome, HistoryUnavailableError, RedisHistory, Settlement, State, Uuid
 from history.bridge import drive
 from history.contract.common import TRIGGER, found, state_of
-from history.contract.parking import parked
 from history.store import HistoryStore
+from tests.contract.beside.parking import parked
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Lane, is_drained, send

@@ -16,9 +16,9 @@ import redis
 from history import EntryOutcome, HistoryUnavailableError, Message, RedisHistory, Verb
 from history.bridge import drive
 from history.contract.common import state_of
-from history.contract.joining import BOTH, MINE, part
-from history.contract.parking import parked
 from history.store import BatchOwner, HistoryStore, Report
+from tests.contract.beside.joining import BOTH, MINE, part
+from tests.contract.beside.parking import parked
 from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually

@@ -10,9 +10,9 @@ import pytest
 from psycopg import sql
 
 from history import ConfigurationError, HistoryUnavailableError, Parked, ParkedKind, SqlHistory
+from history.beside.journal import JournalLine
 from history.bridge import drive
 from history.store import Report
-from history.store.journal import JournalLine
 from tests.fixtures.databases import asked
 from tests.integration.history.sql.sql_worker import TRIGGER, opened
 from triggers import Message

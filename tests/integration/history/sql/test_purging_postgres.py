@@ -10,10 +10,11 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from history.beside.fingerprints import first_of
 from history.bridge import drive
 from history.sql.entries.purging import PIECE
 from history.sql.records import PIECE as RECORDS
-from history.store.fingerprints import fingerprints_of, first_of
+from tests.fixtures.beside import kept_in
 from tests.fixtures.waiting import eventually
 from tests.integration.history.sql.sql_worker import TRIGGER, opened
 
@@ -140,8 +141,7 @@ def test_new_records_read_no_more_of_those_that_are_over(url: str) -> None:
     table, calls = "doubtless_records", 40
 
     def put(first: int) -> int:
-        kept = fingerprints_of(store)
-        assert kept is not None
+        kept = kept_in(store).fingerprints
         for number in range(first, first + calls):
             drive(first_of(kept, TRIGGER, f"new-{number}", b"12345678", timedelta(days=1)))
         return pages_read(connection, table)

@@ -13,10 +13,10 @@ import pytest
 from sqlalchemy import Connection, Engine, NullPool, create_engine, text
 
 from history import ConfigurationError, HistoryUnavailableError, Parked, ParkedKind, SqlHistory
+from history.beside.fingerprints import first_of
+from history.beside.journal import JournalLine
 from history.bridge import drive
 from history.store import Report
-from history.store.fingerprints import first_of
-from history.store.journal import JournalLine
 from tests.fixtures.waiting import eventually
 from tests.integration.history.sql.sql_worker import TRIGGER, opened
 from triggers import Message, ProviderUnavailableError, trigger

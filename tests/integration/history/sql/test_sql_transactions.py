@@ -11,11 +11,12 @@ import pytest
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from history.beside.progress import begin
 from history.bridge import drive
 from history.entry import EntryOutcome, State, digest
 from history.sql import SqlHistory
 from history.store import BatchOwner
-from history.store.progress import BatchState, Beginning, begin, changed
+from history.store.progress import BatchState, Beginning, changed
 from tests.fixtures.databases import asked, engine_at
 from tests.fixtures.waiting import eventually
 

@@ -8,10 +8,11 @@ from typing import Any, cast
 import pytest
 
 from history import ConfigurationError, HistoryUnavailableError, MemoryHistory, Verb
-from history.beside.control import RecordedControl
+from history.beside.control import Control
 from history.bridge import drive
 from history.shell import Shell, ThreadShell
 from history.store import FORGOTTEN_AFTER, Counts, Heard, HistoryStore, Overview, Report, TriggerState
+from tests.fixtures.beside import EntriesOnly
 from tests.unit.helpers.in_memory import Clock
 from triggers import Consumer, Message, Outcome, Status, trigger
 from triggers.consumer.gate import Gate
@@ -67,12 +68,12 @@ class Server:
         return self.overview.statistics.get(NAME, Counts())
 
     def goes_away(self, monkeypatch: pytest.MonkeyPatch, *, after_the_write: bool = False) -> None:
-        async def beat(_: RecordedControl, token: str, reports: Sequence[Report]) -> Heard:
+        async def beat(_: Control, token: str, reports: Sequence[Report]) -> Heard:
             if after_the_write:
                 await self._beat(token, reports)
             raise HistoryUnavailableError("reporting")
 
-        monkeypatch.setattr(RecordedControl, "beat", beat)
+        monkeypatch.setattr(Control, "beat", beat)
 
 
 class Over:
@@ -258,7 +259,7 @@ class TestOrders:
             async def order(*_: object, **__: object) -> int:
                 raise HistoryUnavailableError("giving an order")
 
-            away.setattr(RecordedControl, "order", order)
+            away.setattr(Control, "order", order)
             fails_for_good(running.gate)
             running.beats()
         assert running.gate.suspension is Suspension.FATAL
@@ -362,14 +363,10 @@ class TestHistoryAway:
         assert running.server.statistics == Counts(new=3)
         assert running.state() is TriggerState.RUNNING
 
-    def test_a_store_from_before_there_were_orders_does_no_harm(
-        self, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        (heartbeat,) = heartbeats_for("worker", [(gate_of(), cast("HistoryStore", object()))], None)
+    def test_a_history_without_records_gets_no_heartbeat(self) -> None:
+        store = cast("HistoryStore", EntriesOnly())
 
-        assert not drive(heartbeat.beat(time.monotonic()))
-
-        assert "no attribute 'control'" in caplog.text
+        assert heartbeats_for("worker", [(gate_of(), store)], None) == []
 
     def test_who_ends_meanwhile_does_not_ask_it_again(
         self, running: Running, monkeypatch: pytest.MonkeyPatch
@@ -380,7 +377,7 @@ class TestHistoryAway:
             asked.append(True)
             raise HistoryUnavailableError("reporting")
 
-        monkeypatch.setattr(RecordedControl, "beat", beat)
+        monkeypatch.setattr(Control, "beat", beat)
 
         drive(running.heartbeat.run(pausing([], over=lambda: len(asked) == 1)))
 

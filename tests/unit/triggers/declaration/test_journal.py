@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from history import MemoryHistory
+from history.beside.journal import JournalLine
 from history.bridge import drive
 from history.memory.history import shared_history
-from history.store.journal import JournalLine, journal_of
 from resolvers import Resolution, Resolved
+from tests.fixtures.beside import kept_in
 from tests.unit.helpers.in_memory import (
     NAME,
     Effects,
@@ -48,8 +49,7 @@ class CountingHistory(MemoryHistory):
 def lines_of(book: Trigger[..., object], uuid: str = "u-1") -> Sequence[JournalLine]:
     store = book.open_store()
     assert store is not None
-    journal = journal_of(store)
-    assert journal is not None
+    journal = kept_in(store).journal
     return drive(journal.read(NAME, uuid))
 
 
@@ -208,5 +208,7 @@ def test_a_journal_that_cannot_be_written_stops_nothing_and_says_so_once(
 def test_a_journal_without_a_place_is_refused() -> None:
     book = made(Effects(), history=None, journal=True)
 
-    with pytest.raises(ConfigurationError, match="journal: there is no history to keep it in"):
+    with pytest.raises(ConfigurationError) as refused:
         book.handle(message())
+
+    assert (refused.value.setting, refused.value.problem) == ("journal", "there is no history")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from history import Claim, ConfigurationError, Entry, Parked, Settlement, State
-from history.beside.parking import RecordedParking
+from history.beside.parking import Parking
 from history.bridge import drive, settled
 from history.contract.forks import DONE, ended, fork
 from history.memory import MemoryHistory
@@ -77,7 +77,7 @@ class Closing(MemoryHistory):
         self.closed += 1
 
 
-class FullLot(RecordedParking):
+class FullLot(Parking):
     def __init__(self) -> None:
         records = MemoryRecords(lambda: datetime.now(UTC))
         super().__init__(records, triggers=records.triggers)

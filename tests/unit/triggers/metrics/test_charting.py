@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from history import HistoryUnavailableError, MemoryHistory
-from history.beside.charts import ChartStep, charts_of
+from history.beside.charts import ChartStep
 from history.bridge import drive
 from history.memory.records import MemoryRecords
 from history.store import Counts, Report
+from tests.fixtures.beside import kept_in
 from tests.unit.helpers.in_memory import Clock
 from triggers.metrics import charting
 from triggers.metrics.charting import Charting
@@ -35,8 +36,7 @@ class Server:
             drive(consumer.note(self.clock.now))
 
     def steps(self, trigger: str = "book") -> Sequence[ChartStep]:
-        charts = charts_of(self.store)
-        assert charts is not None
+        charts = kept_in(self.store).charts
         return drive(charts.steps(trigger))
 
 

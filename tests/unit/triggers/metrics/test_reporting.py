@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 
 from history import MemoryHistory
-from history.beside.charts import ChartStep, charts_of
-from history.beside.control import RecordedControl
+from history.beside.charts import ChartStep
+from history.beside.control import Control
 from history.bridge import drive
 from history.errors import HistoryUnavailableError
 from history.opening import open_history
 from history.store import HistoryStore
 from history.store.control import Counts, Overview, Report
+from tests.fixtures.beside import kept_in
 from tests.fixtures.waiting import eventually
 from triggers import Status
 from triggers.guards import Guard, protect
@@ -49,8 +50,7 @@ def counts(store: HistoryStore, trigger: str = "charge") -> Counts:
 
 
 def steps(store: HistoryStore, trigger: str = "charge") -> Sequence[ChartStep]:
-    charts = charts_of(store)
-    assert charts is not None
+    charts = kept_in(store).charts
     return drive(charts.steps(trigger))
 
 
@@ -69,15 +69,15 @@ class Beats:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reports: list[list[Report]] = []
         self.error: Exception | None = None
-        original = RecordedControl.beat
+        original = Control.beat
 
-        async def beat(control: RecordedControl, token: str, reports: Sequence[Report]) -> Any:
+        async def beat(control: Control, token: str, reports: Sequence[Report]) -> Any:
             self.reports.append([*reports])
             if self.error is not None:
                 raise self.error
             return await original(control, token, reports)
 
-        monkeypatch.setattr(RecordedControl, "beat", beat)
+        monkeypatch.setattr(Control, "beat", beat)
 
 
 def test_outcomes_are_counted_and_a_step_is_added_to_the_charts(store: MemoryHistory) -> None:
@@ -189,10 +189,10 @@ def test_counts_that_were_swept_after_a_silence_are_counted_once(
 def test_a_store_without_records_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     beats, store = Beats(monkeypatch), MemoryHistory()
 
-    def no_charts(_: HistoryStore) -> None:
+    def nothing_beside(_: HistoryStore) -> None:
         return None
 
-    monkeypatch.setattr(reporting, "charts_of", no_charts)
+    monkeypatch.setattr(reporting, "beside_of", nothing_beside)
     guard = protect("charge", history=store)
 
     charge(guard, "order-1")

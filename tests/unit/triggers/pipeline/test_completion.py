@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from history import HistoryUnavailableError, MemoryHistory, Parked
-from history.beside.parking import RecordedParking
+from history.beside.parking import Parking
 from history.bridge import drive
 from history.entry import DEFAULT_TIME_TO_LIVE, Claim, EntryOutcome, State
 from history.store import Owner
@@ -18,14 +18,14 @@ from triggers import FatalError, Message, Status, trigger
 def full(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the lot of parked messages lacks: it refuses all while this is not empty."""
     missing = ["room"]
-    park = RecordedParking.park
+    park = Parking.park
 
-    async def refuse(lot: RecordedParking, parked: Sequence[Parked]) -> None:
+    async def refuse(lot: Parking, parked: Sequence[Parked]) -> None:
         if missing:
             raise HistoryUnavailableError("parking")
         await park(lot, parked)
 
-    monkeypatch.setattr(RecordedParking, "park", refuse)
+    monkeypatch.setattr(Parking, "park", refuse)
     return missing
 
 

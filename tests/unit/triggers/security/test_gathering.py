@@ -1,6 +1,6 @@
 """Repeated records: counted, so that nobody fills the history by them, and nobody hides behind others."""
 
-from history.store.security import SecurityEvent, SecurityOutcome, SecurityRecord
+from history.beside.security import SecurityEvent, SecurityOutcome, SecurityRecord
 from triggers.security.gathering import MOST_UNKNOWN, WINDOW, Gatherer
 
 

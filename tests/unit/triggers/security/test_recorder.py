@@ -3,15 +3,15 @@
 import json
 import logging
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from threading import Event
 
 import pytest
 
 from history import ConfigurationError, HistoryUnavailableError, MemoryHistory
+from history.beside.security import SecurityEvent, SecurityLog, SecurityOutcome, SecurityRecord
 from history.bridge import drive
-from history.store.security import SecurityEvent, SecurityOutcome, SecurityPage, SecurityRecord
 from tests.fixtures.waiting import PATIENCE
 from triggers.security.gathering import WINDOW
 from triggers.security.recorder import PIECE, Recorder, SecurityFile, SecurityLogging
@@ -25,10 +25,11 @@ class Clock:
         return self.now
 
 
-class Away:
+class Away(SecurityLog):
     """A security log that is away until it is back."""
 
     def __init__(self) -> None:
+        super().__init__(MemoryHistory().records)
         self.is_back = False
         self.records: list[SecurityRecord] = []
         self.ages: list[timedelta] = []
@@ -37,11 +38,6 @@ class Away:
         if not self.is_back:
             raise HistoryUnavailableError("it is away")
         self.records += records
-
-    async def read(
-        self, *, before: datetime | None = None, cursor: str | None = None, limit: int = 100
-    ) -> SecurityPage:
-        raise AssertionError((before, cursor, limit))
 
     async def delete_older(self, age: timedelta) -> None:
         self.ages.append(age)

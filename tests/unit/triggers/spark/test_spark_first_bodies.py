@@ -9,8 +9,8 @@ import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
 from history import MemoryHistory
+from history.beside.fingerprints import BodyOf, first_of
 from history.bridge import drive
-from history.store.fingerprints import BodyOf, first_of
 from triggers.detection.table import Policy
 from triggers.spark.batch.claims import bulk
 from triggers.spark.batch.claims.bulk import BulkClaim

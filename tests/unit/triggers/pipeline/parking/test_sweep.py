@@ -48,7 +48,7 @@ def test_a_sweep_looks_at_some_and_the_next_goes_on(monkeypatch: Any) -> None:
     left: list[int] = []
     cursor: str | None = None
     while not left or cursor is not None:
-        cursor = drive(sweep("book", store, cursor=cursor))
+        cursor = drive(sweep("book", store, store.parking, cursor))
         left.append(len(parked_in(store)))
 
     assert left == [600, 200, 0]

@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from history.contract.common import LONG, ODD_NAMES, TRIGGER, claim_one, found, state_of
-from history.contract.parking import labels_once, parked
 from history.entry import Claim, EntryOutcome, Settlement, State
 from history.message import Uuid
 from history.store import BatchOwner, HistoryStore
 from history.store.decisions import Decided, DecisionKind, DecisionRecord, Ended, OperatorDecision
 from history.support.paging import pages
+from tests.contract.beside.parking import labels_once, parked
 
 
 def by_somebody(kind: DecisionKind = DecisionKind.DONE, reason: str = "looked it up") -> OperatorDecision:

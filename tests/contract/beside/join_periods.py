@@ -3,10 +3,10 @@
 from datetime import timedelta
 
 from history.contract.common import LONG, ODD_UUIDS, SHORT, TRIGGER, claim_one, eventually, found, together
-from history.contract.joining import BOTH, MINE, THEIRS, add, complete, part
 from history.entry import EntryOutcome
 from history.store import HistoryStore
 from history.store.joining import Addition, Hold, JoinTerms, Period, PeriodState
+from tests.contract.beside.joining import BOTH, MINE, THEIRS, add, complete, part
 
 
 class JoinPeriodContract:

@@ -1,4 +1,4 @@
-"""The layer that encrypts what a store keeps: parked messages, kept results, parts of joins.
+"""The layer that encrypts parked messages, and parts of joins, for a store.
 
 An encrypted parked message is a JSON object that begins with ``{"encrypted":``, as no other does::
 
@@ -11,15 +11,13 @@ time. The text of the error is encrypted in the label as well.
 
 import base64
 from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
 
 from pydantic import BaseModel, ValidationError
 
 from history.entry import Fence
 from history.message import Message
 from history.store.joining import JoinPart
-from history.store.parking import Parked, ParkedLabel, Parking, read_parked
-from history.store.results import KeptResult
+from history.store.parking import Parked, ParkedLabel, read_parked
 from history.support.encryption import Cipher, DecryptionError, decrypted, is_encrypted
 
 #: How the document of an encrypted message begins, and the name of the only field if it cannot be decrypted.
@@ -36,21 +34,6 @@ class _StoredLabel(ParkedLabel):
     """A label with the encrypted text of the error."""
 
     encrypted: str | None = None
-
-
-@runtime_checkable
-class Encrypting(Protocol):
-    """A parking lot that shows how it encrypts."""
-
-    @property
-    def cipher(self) -> Cipher | None:
-        """Its cipher; None if it does not encrypt."""
-        ...
-
-
-def cipher_of_lot(lot: Parking | None) -> Cipher | None:
-    """Return the cipher of a parking lot; None if it does not encrypt, or does not show it."""
-    return lot.cipher if isinstance(lot, Encrypting) else None
 
 
 def document_of(parked: Parked, cipher: Cipher | None) -> str:
@@ -120,23 +103,6 @@ def why_locked(parked: Parked) -> str | None:
     return None
 
 
-def sealed_result(trigger: str, uuid: str, kept: KeptResult, cipher: Cipher | None) -> KeptResult:
-    """Return a result as it is stored: encrypted if there is a cipher."""
-    if cipher is None:
-        return kept
-    return KeptResult(kept.fence, cipher.encrypt(kept.data, about=_about_result(trigger, uuid, kept.fence)))
-
-
-def opened_result(trigger: str, uuid: str, stored: KeptResult, cipher: Cipher | None) -> KeptResult:
-    """Return the original result.
-
-    Raises:
-        DecryptionError: it cannot be decrypted.
-    """
-    about = _about_result(trigger, uuid, stored.fence)
-    return KeptResult(stored.fence, decrypted(cipher, stored.data, about=about))
-
-
 def document_of_part(trigger: str, part: JoinPart, cipher: Cipher | None) -> str:
     """Return a message that waits in a join, as it is stored: JSON, or base64 if there is a cipher."""
     document = part.message.to_json().decode()
@@ -165,10 +131,6 @@ def _about_parked(trigger: str, parked_id: str) -> list[str]:
 
 def _about_label(label: ParkedLabel) -> list[str]:
     return ["label", label.trigger_name, label.id]
-
-
-def _about_result(trigger: str, uuid: str, fence: int) -> list[str]:
-    return ["result", trigger, uuid, str(fence)]
 
 
 def _about_part(trigger: str, activation: str, destination: str, fence: Fence) -> list[str]:

@@ -4,13 +4,16 @@ import json
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import ClassVar, NamedTuple, Protocol, Self
+from typing import ClassVar, NamedTuple, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator
 
-from history.store.history import HistoryStore
-from history.store.journal import line_id
+from history.store.records import NO_TRIGGER, Append, Log, Records, line_id
 from history.store.texts import EncodableText
+from history.support.spoilt import readable
+
+#: Lines are deleted only because of their age.
+SECURITY = Log("security")
 
 #: For how long records are kept by default.
 KEPT_FOR = timedelta(days=400)
@@ -114,16 +117,19 @@ class SecurityPage(NamedTuple):
     cursor: str | None
 
 
-class SecurityLog(Protocol):
-    """Keeps security records. Nothing changes a record, and it is deleted only because of its age."""
+class SecurityLog:
+    """Keeps security records in a log of a store, which does not belong to a trigger.
+
+    Nothing changes a record, and it is deleted only because of its age.
+    """
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
 
     async def append(self, records: Sequence[SecurityRecord]) -> None:
-        """Add records, in one call; a record that is sent twice is read once.
-
-        Raises:
-            UnavailableError: they are not stored.
-        """
-        ...
+        """Add records, in one call; a record that is sent twice is read once."""
+        changes = [Append(SECURITY, record.id, record.to_json()) for record in records]
+        await self._records.apply(NO_TRIGGER, changes)
 
     async def read(
         self, *, before: datetime | None = None, cursor: str | None = None, limit: int = 100
@@ -133,17 +139,14 @@ class SecurityLog(Protocol):
         Raises:
             ConfigurationError: the cursor does not belong to this log.
         """
-        ...
+        page = await self._records.log(NO_TRIGGER, SECURITY, before=before, cursor=cursor, limit=limit)
+        named = ((f"security record {line.cursor}", line.line) for line in page.lines)
+        records = readable("security record", named, SecurityRecord.from_json)
+        return SecurityPage(recorded_once(records), page.cursor)
 
     async def delete_older(self, age: timedelta) -> None:
         """Delete the records that are older than this, by the store's clock."""
-        ...
-
-
-def security_log_of(store: HistoryStore) -> SecurityLog | None:
-    """Return the security log of a store; None if it does not keep one. Your own store may, in a property."""
-    kept: SecurityLog | None = getattr(store, "security_log", None)
-    return kept
+        await self._records.forget(NO_TRIGGER, SECURITY, age)
 
 
 def recorded_once(records: Iterable[SecurityRecord]) -> list[SecurityRecord]:

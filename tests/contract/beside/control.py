@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
+from history.beside.control import REPORTS, Control, report_key
 from history.contract.common import ODD_NAMES, SHORT, TRIGGER, eventually, together
+from history.contract.records import records_in
 from history.store import HistoryStore
-from history.store.control import Control, Counts, Order, Overview, Report, TriggerState, Verb
+from history.store.control import Counts, Order, Overview, Report, TriggerState, Verb
+from history.store.records import NO_TRIGGER, Put, Record
 
 #: No consumer was silent for so long.
 NEVER = timedelta(days=1)
@@ -42,20 +45,13 @@ async def _swept(control: Control) -> bool:
 class ControlContract:
     """Commands, states and statistics of a store."""
 
-    async def spoil_report(self, store: HistoryStore, token: str, trigger: str, record: str) -> bool:  # noqa: ARG002
-        """Overwrite a consumer's report on a trigger; False if that is impossible.
-
-        A subclass overrides this.
-        """
-        return False
-
     @pytest.mark.parametrize("record", ["{", "", "null", '{"state": "guessed"}'])
     async def test_a_word_that_cannot_be_read_hides_no_other(self, store: HistoryStore, record: str) -> None:
         for number in range(3):
             await store.control.beat(f"token-{number}", [report(f"worker-{number}")])
         await store.control.order(Verb.SUSPEND, [TRIGGER])
-        if not await self.spoil_report(store, "token-1", TRIGGER, record):
-            pytest.skip("this store has no records that could be spoilt")
+        spoilt = Record(report_key(TRIGGER, "token-1"), record.encode())
+        await records_in(store).apply(NO_TRIGGER, [Put(REPORTS, spoilt)])
 
         overview = await store.control.overview(silence=NEVER)
 
