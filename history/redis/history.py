@@ -9,7 +9,7 @@ entry. The buckets expire by themselves.
 import logging
 import struct
 from collections.abc import Collection, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from datetime import timedelta
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Self
@@ -29,7 +29,7 @@ from history.entry import (
     check_held,
     digest,
 )
-from history.errors import HistoryUnavailableError, NotPermittedError
+from history.errors import NotPermittedError
 from history.redis.connection.checks import refuse_eviction, remarks_on, servers_of, warnings_about
 from history.redis.connection.client import TRIGGERS_KEY, RedisClient
 from history.redis.connection.probe import pool_of
@@ -88,7 +88,7 @@ _PACKING = "packing"
 _YES, _UNDECIDED = b"1?"
 
 #: The usual reply to the settlement of one message.
-_SETTLED = b"1."
+_SETTLED = b"1"
 
 #: A fence, as the scripts unpack it.
 _FENCE = struct.Struct(">Q")
@@ -378,10 +378,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
             "turning/turn", [*settling, *claiming, *(place or ())]
         )
         claim = None if following is None else self._read_only_claim(trigger, reply, following.owner)
-        if answer.endswith(b"+"):
-            with suppress(HistoryUnavailableError):
-                await scripts.run("entries/split", [])
-        return Turned(answer[:1] == b"1", acknowledged == 1, claim)
+        return Turned(answer == _SETTLED, acknowledged == 1, claim)
 
     async def server(self) -> tuple[bytes, int] | None:
         """Return the run id of the server, and the number of the database; None if they are unknown."""
@@ -400,11 +397,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         answers = await self._scripts(trigger).run("entries/settle", asked + digests)
         if answers == _SETTLED:
             return [True]
-        if answers.endswith(b"+"):
-            # They are settled even if this fails; the next call tries again.
-            with suppress(HistoryUnavailableError):
-                await self._scripts(trigger).run("entries/split", [])
-        done = [answer == _YES for answer in answers[:-1]]
+        done = [answer == _YES for answer in answers]
         if b"?" in answers:
             rest = [index for index, answer in enumerate(answers) if answer == _UNDECIDED]
             words = [words[index] for words in (asked, digests) for index in rest]

@@ -1,7 +1,7 @@
 -- Settles runs in flight, in the usual case: `asked_for` wishes in ARGV, then as many digests, whose `records` were
 -- read after `meta`. Sets `reply`, and `gone`, the digests to delete from KEYS[1] last. Where `changed` is true, `meta`
--- has changed, and is to be written.
-local reply, gone, changed = {}, {}, false
+-- has changed, and is to be written. Where `is_full` is true, splitting.lua is to come after that.
+local reply, gone, changed, is_full = {}, {}, false, false
 local name, begins, length, step, buckets, power, packed, count, stale, at, after
 if meta and string.byte(meta) ~= LAYOUT then error('SPOILT ' .. KEYS[1], 0) end
 local take, sub = struct.unpack, string.sub  -- a local is found faster
@@ -38,8 +38,8 @@ for i = 1, asked_for do
   end
 end
 
-reply[asked_for + 1] = changed and count > buckets * LOAD and '+' or '.'
 if changed then
+  is_full = count > buckets * LOAD
   local slice = struct.pack(SLICE, name, begins, length, step, buckets, power, packed, count, stale)
   meta = sub(meta, 1, at - 1) .. slice .. sub(meta, after)
 end

@@ -14,18 +14,19 @@
 local read = redis.call('HMGET', KEYS[1], 'meta', ARGV[2], ARGV[4])
 local meta, settled, acknowledged, claimed = read[1], '', 0, ''
 local is_unwritten, ended = false, nil  -- whether `meta` has changed; the digest of the run that has ended
+local has_full_slice = false
 
 if ARGV[1] ~= '' then
   local ARGV, asked_for, records = ARGV, 1, read
   --include turning/settling_each
-  settled, ended, is_unwritten = reply[1] .. reply[2], gone[1], changed
+  settled, ended, is_unwritten, has_full_slice = reply[1], gone[1], changed, is_full
 end
 if ended and ended == ARGV[4] then
   -- The next message is a copy. Its claim must not meet the run that has ended.
   redis.call('HDEL', KEYS[1], ended)
   read[3], ended = false, nil
 end
-if ARGV[5] and (settled == '' or string.sub(settled, 1, 1) == '1') then
+if ARGV[5] and (settled == '' or settled == '1') then
   -- For an error, such as a user without rights on the stream, the reply is 0: the caller then does it in another way.
   acknowledged = redis.pcall('XACK', ARGV[5], ARGV[6], ARGV[7]) == 1 and 1 or 0
 end
@@ -36,4 +37,7 @@ if ARGV[3] ~= '' then
 end
 if is_unwritten then redis.call('HSET', KEYS[1], 'meta', meta) end
 if ended then redis.call('HDEL', KEYS[1], ended) end
+if has_full_slice then
+  --include buckets/splitting
+end
 return {settled, acknowledged, claimed}

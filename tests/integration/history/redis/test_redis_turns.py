@@ -70,6 +70,21 @@ def test_a_turn_settles_what_is_its_own_and_claims_the_next(
     assert in_flight(redis_url) == {digest(uuid) for uuid in running}
 
 
+def test_turns_add_the_buckets_that_their_messages_need(history: RedisHistory, redis_url: str) -> None:
+    fence = started(history, "order-0")
+    for number in range(300):
+        end = Settlement(Uuid(f"order-{number}"), fence, EntryOutcome.OK, None)
+        claim = drive(history.turn(TRIGGER, end, following(f"order-{number + 1}"), None)).claim
+        assert claim is not None
+        fence = claim.fence
+
+    with connected(redis_url) as client:
+        assert len(client.keys(f"{HISTORY}:*:*")) > 2
+    found = drive(history.lookup(TRIGGER, [f"order-{number}" for number in range(300)]))
+    assert {entry.outcome for entry in found if entry is not None} == {EntryOutcome.OK}
+    assert None not in found
+
+
 def test_a_run_stays_completed_although_the_next_message_cannot_be_claimed(
     history: RedisHistory, redis_url: str
 ) -> None:
