@@ -16,7 +16,7 @@ from history.errors import HistoryUnavailableError
 from history.redis.assembly import assembled
 from history.redis.connection.client import RedisClient, keys_of
 from history.redis.connection.durability import packed
-from history.redis.connection.errors import REDIS_ERRORS
+from history.redis.connection.errors import REDIS_ERRORS, FaultKind, kind_of
 from history.redis.connection.wires import AnotherServerError, Wires
 from history.redis.spoilt import (
     FAILED,
@@ -239,7 +239,9 @@ class Scripts:
         node = client.get_node_from_key(self._key)
         try:
             info = await settled(client.execute_command("INFO", "server", target_nodes=node))
-        except ResponseError:
+        except ResponseError as error:
+            if kind_of(error) is FaultKind.NOT_NOW:
+                raise  # the node is busy: it must not grant a fence before it has stepped
             return ""
         return str(info.get("run_id") or next(iter(info.values()))["run_id"])
 

@@ -132,11 +132,13 @@ _NOT_NOW_CLASSES = (
     TryAgainError,
 )
 
-#: Errors without a class in redis-py, or without it because a script was in between.
+#: Errors without a class in redis-py, or without it because a script was in between. The last text is
+#: redis-py's own for READONLY from a server that a Sentinel named.
 _NOT_NOW_WORDS = re.compile(
     r"\b(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN|UNBLOCKED"
     r"|UNKILLABLE)\b"
     r"|max number of clients reached|^Too many connections|^No connection available"
+    r"|^The previous master is now a slave"
 )
 
 #: Some of these come from a server that another one may have replaced. After a failover behind one name or
@@ -145,6 +147,7 @@ _NOT_NOW_WORDS = re.compile(
 _ELSEWHERE_CLASSES = (BusyLoadingError, ClusterDownError, MasterDownError, ReadOnlyError, TryAgainError)
 _ELSEWHERE_WORDS = re.compile(
     r"\b(?:CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|READONLY|TRYAGAIN|UNBLOCKED)\b"
+    r"|^The previous master is now a slave"
 )
 
 

@@ -99,6 +99,9 @@ def test_what_nobody_foresaw_is_neither(reply: str) -> None:
         pytest.param(redis.ConnectionError("Connection closed by server."), FaultKind.UNANSWERED, id="cut"),
         pytest.param(redis.TimeoutError("Timeout connecting to server"), FaultKind.UNANSWERED, id="late"),
         pytest.param(MaxConnectionsError("Too many connections"), FaultKind.NOT_NOW, id="pool used up"),
+        pytest.param(
+            redis.ConnectionError("The previous master is now a slave"), FaultKind.NOT_NOW, id="demoted"
+        ),
         pytest.param(InvalidResponse('Protocol error, got "H"'), FaultKind.NEVER, id="a stranger"),
     ],
 )
