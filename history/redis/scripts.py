@@ -175,6 +175,9 @@ class Scripts:
     async def _ask(self, wires: Wires, name: str, command: bytes) -> Any:
         """Send a script, and wait for replicas if its writes need them.
 
+        A server whose replicas are gone may have been replaced, and not know it yet. So after a failure, new
+        connections look for the server again.
+
         Raises:
             NotDurableError: they do not have it in time.
         """
@@ -182,6 +185,8 @@ class Scripts:
         if durability is None or name not in self._waited_for:
             return await wires.ask(command)
         answer, reached = await wires.ask_durably(command, durability)
+        if durability.lack(reached) is not None:
+            await self._client.hang_up()
         durability.check(reached, _running(name))
         return answer
 

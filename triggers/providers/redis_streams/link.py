@@ -146,6 +146,7 @@ class RedisLink:
                 continue
             *results, _, reached = await self._pipeline(doing, [*some, *durability.words])
             if (lack := durability.lack(int(reached))) is not None:
+                await hang_up(self._client)  # the server may have been replaced, and not know it yet
                 raise ProviderUnavailableError("the Redis server", f"{doing}: {lack}")
             answers += results
         return answers
