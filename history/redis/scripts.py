@@ -16,7 +16,7 @@ from history.errors import HistoryUnavailableError
 from history.redis.assembly import assembled
 from history.redis.connection.client import RedisClient, keys_of
 from history.redis.connection.durability import packed
-from history.redis.connection.errors import REDIS_ERRORS
+from history.redis.connection.errors import REDIS_ERRORS, FaultKind, kind_of
 from history.redis.connection.wires import AnotherServerError, Wires
 from history.redis.spoilt import (
     FAILED,
@@ -175,6 +175,9 @@ class Scripts:
     async def _ask(self, wires: Wires, name: str, command: bytes) -> Any:
         """Send a script, and wait for replicas if its writes need them.
 
+        A server whose replicas are gone may have been replaced, and not know it yet. So after a failure, new
+        connections look for the server again.
+
         Raises:
             NotDurableError: they do not have it in time.
         """
@@ -182,6 +185,8 @@ class Scripts:
         if durability is None or name not in self._waited_for:
             return await wires.ask(command)
         answer, reached = await wires.ask_durably(command, durability)
+        if durability.lack(reached) is not None:
+            await self._client.hang_up()
         durability.check(reached, _running(name))
         return answer
 
@@ -239,7 +244,9 @@ class Scripts:
         node = client.get_node_from_key(self._key)
         try:
             info = await settled(client.execute_command("INFO", "server", target_nodes=node))
-        except ResponseError:
+        except ResponseError as error:
+            if kind_of(error) is FaultKind.NOT_NOW:
+                raise  # the node is busy: it must not grant a fence before it has stepped
             return ""
         return str(info.get("run_id") or next(iter(info.values()))["run_id"])
 

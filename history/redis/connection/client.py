@@ -22,6 +22,7 @@ from history.redis.connection.errors import (
     is_elsewhere,
     is_wrong_type,
     kind_of,
+    with_next_step,
 )
 from history.redis.connection.forks import survive_forks
 from history.redis.connection.probe import answers, close_client, hang_up, pool_of, stranger_at
@@ -142,33 +143,11 @@ class RedisClient:
         except REDIS_ERRORS as error:
             return await self.call_again(doing, command, error)
 
-    async def write(self, doing: str, command: Callable[[Any], Any]) -> Any:
-        """Give one write to a client or a pipeline, and wait for replicas if ``durability`` is set.
-
-        Raises:
-            NotDurableError: they do not have it in time.
-            redis.RedisError and others: as in :meth:`call`.
-        """
-        durability = self.durability
-        if durability is None:
-            return await self.call(doing, lambda: command(self.client))
-
-        def together() -> Any:
-            pipeline = self.client.pipeline(transaction=False)
-            command(pipeline)
-            for words in durability.words:
-                pipeline.execute_command(*words)
-            return pipeline.execute()
-
-        answer, *_, reached = await self.call(doing, together)
-        durability.check(int(reached), doing)
-        return answer
-
     async def call_again(self, doing: str, command: Callable[[], Awaitable[T] | T], error: Exception) -> T:
         """Run a command again if ``error`` says that a new connection may do it; raises as :meth:`call`."""
         lost = kind_of(error) is FaultKind.UNANSWERED and isinstance(error, redis.ConnectionError)
         if is_elsewhere(error):
-            await self._hang_up()
+            await self.hang_up()
         elif not lost:
             self._give_up(error, doing)
         try:
@@ -184,9 +163,9 @@ class RedisClient:
                 if pool is not None and (found := stranger_at(pool, error, setting="history")):
                     raise found from error
                 self.circuit.open(error, sure=_failed_to_connect(error))
-                raise HistoryUnavailableError(doing) from error
-            case FaultKind.NOT_NOW:
                 raise HistoryUnavailableError(f"{doing} ({error})") from error
+            case FaultKind.NOT_NOW:
+                raise HistoryUnavailableError(with_next_step(doing, error)) from error
             case FaultKind.NEVER:
                 raise configuration_error(error, doing, setting="history") from error
             case FaultKind.OTHER:
@@ -215,7 +194,8 @@ class RedisClient:
             if cursor == 0:
                 return sorted(name.decode(errors="backslashreplace") for name in names)
 
-    async def _hang_up(self) -> None:
+    async def hang_up(self) -> None:
+        """Close the idle connections; the next calls look up the server's address again."""
         if self.wires is not None:
             await self.wires.close()
         await hang_up(self.client)

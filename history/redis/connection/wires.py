@@ -14,6 +14,7 @@ import redis
 
 from history.bridge import settled
 from history.redis.connection.durability import Durability
+from history.redis.connection.errors import FaultKind, kind_of
 from history.redis.connection.forks import abandon
 
 #: How many commands of a long call are in transit at a time.
@@ -43,12 +44,16 @@ class Wires:
     call at a time; safe to share between threads, and across a fork.
 
     A connection belongs to one run of one server. It asks for the server's name once. ``server`` is the last
-    name; empty if no server was met yet, or if the account may not ask.
+    name; empty if no server was met yet, or if the account may not ask. After a new connection has reached
+    another server, no call uses the connections to the earlier server any more: after a failover that server
+    may accept writes for a while, and forget them later.
     """
 
     def __init__(self, pool: Any, *, waits: bool) -> None:
         self._pool = pool
         self._waits = waits
+        #: The idle connections to ``server``. Closing them begins another list; a connection that was in use
+        #: meanwhile comes from the earlier list, and is closed after its call.
         self._idle: list[Any] = []
         self._process = os.getpid()
         self.server = b""
@@ -60,7 +65,9 @@ class Wires:
             redis.RedisError: the server's or the connection's error; a lost connection was closed.
             AnotherServerError: nothing was sent yet; call again.
         """
-        wire = self._take() or await self._open()
+        idle, wire = self._take()
+        if wire is None:
+            idle, wire = await self._open()
         try:
             sending = wire.send_packed_command((command,))
             if self._waits:
@@ -69,14 +76,17 @@ class Wires:
             if self._waits:
                 answer = await answer
         except redis.ResponseError:
-            self._idle.append(wire)
+            await self._give_back(wire, idle)
             raise
         except BaseException:
             # The next command must not take an answer that is still in transit. If one connection is lost,
             # the others are probably lost too, so they are closed.
             await self.close(wire)
             raise
-        self._idle.append(wire)
+        if idle is self._idle:  # as _give_back() does, with one coroutine less for every message
+            idle.append(wire)
+        else:
+            await self._disconnect(wire)
         return answer
 
     async def ask_durably(self, command: bytes, durability: Durability) -> tuple[Any, int]:
@@ -85,14 +95,16 @@ class Wires:
         Raises:
             as in :meth:`ask`.
         """
-        wire = self._take() or await self._open()
+        idle, wire = self._take()
+        if wire is None:
+            idle, wire = await self._open()
         try:
             await settled(wire.send_packed_command((command + durability.packed(),)))
             answers = [await answer_of(wire) for _ in range(1 + len(durability.words))]
         except BaseException:
             await self.close(wire)
             raise
-        self._idle.append(wire)
+        await self._give_back(wire, idle)
         for answer in answers:
             if isinstance(answer, redis.ResponseError):
                 raise answer
@@ -108,7 +120,10 @@ class Wires:
                 connection is closed.
             AnotherServerError: nothing was sent yet; call again.
         """
-        wire, under_way, done = self._take() or await self._open(), 0, False
+        idle, wire = self._take()
+        if wire is None:
+            idle, wire = await self._open()
+        under_way, done = 0, False
         try:
             for command in commands:
                 await settled(wire.send_packed_command((command,)))
@@ -121,40 +136,60 @@ class Wires:
             done = True
         finally:
             if done:
-                self._idle.append(wire)
+                await self._give_back(wire, idle)
             else:
                 await self.close(wire)
 
-    def _take(self) -> Any | None:
+    def _take(self) -> tuple[list[Any], Any | None]:
+        """Return the list of idle connections, and one of them; None if there is none."""
         if self._process != os.getpid():
             # A forked child must not use its parent's connections.
             if self._waits:
                 abandon(self._idle)
             self._process, self._idle = os.getpid(), []
+        idle = self._idle
         try:
-            return self._idle.pop()
+            return idle, idle.pop()
         except IndexError:
-            return None
+            return idle, None
 
-    async def _open(self) -> Any:
-        """Open a connection; raise an error if it leads to another server."""
+    async def _give_back(self, wire: Any, idle: list[Any]) -> None:
+        """Keep a connection for the next call, or close it if its list was closed meanwhile."""
+        if idle is self._idle:
+            idle.append(wire)
+        else:
+            await self._disconnect(wire)
+
+    async def _open(self) -> tuple[list[Any], Any]:
+        """Open a connection; return it with its list of idle connections.
+
+        Raises:
+            AnotherServerError: it leads to another server. The connections to the earlier one are closed.
+        """
         wire = self._pool.connection_class(**self._pool.connection_kwargs)
         try:
             await settled(wire.connect())  # Sentinel's connections do this by themselves only here
             await settled(wire.send_command("INFO", "server"))
             named = _RUN_ID.search(await settled(wire.read_response()))
-        except redis.ResponseError:
-            named = None  # the account may not ask, or the server is busy: the reply to the command will tell
+        except redis.ResponseError as error:
+            if kind_of(error) is FaultKind.NOT_NOW:
+                # A busy server may be another one. A later connection can ask.
+                await self.close(wire)
+                raise
+            named = None  # the account may not ask
         except BaseException:
             await self.close(wire)
             raise
-        known = self.server
+        idle, known = self._idle, self.server
         if named is not None and named[1] != known:
+            # First the name: a thread that sees the next list must also see the name that belongs to it.
             self.server = named[1]
             if known:
-                self._idle.append(wire)
+                earlier, self._idle = self._idle, [wire]
+                for other in earlier:
+                    await self._disconnect(other)
                 raise AnotherServerError
-        return wire
+        return idle, wire
 
     async def name(self) -> bytes:
         """Return ``server``; open a connection if there is none.
@@ -163,13 +198,22 @@ class Wires:
             redis.RedisError: as in :meth:`ask`.
             AnotherServerError: it has just changed; call again.
         """
-        self._idle.append(self._take() or await self._open())
+        idle, wire = self._take()
+        if wire is None:
+            idle, wire = await self._open()
+        await self._give_back(wire, idle)
         return self.server
 
     async def close(self, *busy: Any) -> None:
-        """Close idle connections, and the given ones; the next call opens a connection again."""
+        """Close idle connections, and the given ones; the next call opens a connection again.
+
+        Other connections in use are closed after their calls.
+        """
         idle, self._idle = self._idle, []
         for wire in (*busy, *idle):
-            closing = wire.disconnect()
-            if self._waits:
-                await closing
+            await self._disconnect(wire)
+
+    async def _disconnect(self, wire: Any) -> None:
+        closing = wire.disconnect()
+        if self._waits:
+            await closing

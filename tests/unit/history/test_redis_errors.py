@@ -8,7 +8,13 @@ from redis._parsers.base import BaseParser
 from redis.exceptions import InvalidResponse, MaxConnectionsError
 
 from history.errors import ConfigurationError, NotPermittedError
-from history.redis.connection.errors import FaultKind, configuration_error, is_elsewhere, kind_of
+from history.redis.connection.errors import (
+    FaultKind,
+    configuration_error,
+    is_elsewhere,
+    kind_of,
+    with_next_step,
+)
 from history.redis.connection.urls import open_client, split_circuit
 
 NOT_NOW = [
@@ -67,6 +73,17 @@ def test_what_may_pass_is_not_now_and_told_from_what_another_server_may_do(reply
     assert is_elsewhere(said(reply)) is not here
 
 
+@pytest.mark.parametrize("reply", [*NOT_NOW, "TTL exhausted."])
+def test_what_may_pass_keeps_the_servers_text_and_names_the_next_step(reply: str) -> None:
+    error = said(reply)
+    told = with_next_step("claiming", error)
+
+    _, after, step = told.partition(f"claiming ({error})")
+    assert after
+    # It was UNBLOCKED because the server changed: the next call finds the new one.
+    assert step.startswith(": ") is not reply.startswith("UNBLOCKED")
+
+
 @pytest.mark.parametrize("reply", NEVER)
 def test_what_stays_so_is_a_matter_of_configuration_with_a_remedy(reply: str) -> None:
     error = said(reply)
@@ -99,6 +116,9 @@ def test_what_nobody_foresaw_is_neither(reply: str) -> None:
         pytest.param(redis.ConnectionError("Connection closed by server."), FaultKind.UNANSWERED, id="cut"),
         pytest.param(redis.TimeoutError("Timeout connecting to server"), FaultKind.UNANSWERED, id="late"),
         pytest.param(MaxConnectionsError("Too many connections"), FaultKind.NOT_NOW, id="pool used up"),
+        pytest.param(
+            redis.ConnectionError("The previous master is now a slave"), FaultKind.NOT_NOW, id="demoted"
+        ),
         pytest.param(InvalidResponse('Protocol error, got "H"'), FaultKind.NEVER, id="a stranger"),
     ],
 )

@@ -19,6 +19,7 @@ from history.bridge import drive
 from history.contract.common import TRIGGER, found, state_of
 from history.store import HistoryStore
 from tests.contract.beside.parking import parked
+from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Lane, is_drained, send
@@ -137,6 +138,50 @@ async def test_what_they_do_not_have_in_time_is_undecided_and_says_so(
     assert again.found is None
     await history.parking.park([parked(1)])
     await history.close()
+
+
+@FORMS
+async def test_a_primary_that_lost_its_replica_is_looked_up_again(
+    opening: Callable[[str], HistoryStore], pair: Pair, network_before: NetworkBefore
+) -> None:
+    network = network_before(pair.primary.url)
+    history = opening(network.url(pair.url))
+    await history.claim(TRIGGER, ["u1"], "worker-1", LEASE)
+    take_over_unnoticed(pair, network)
+
+    for uuid in ("u2", "u3"):
+        with pytest.raises(HistoryUnavailableError):  # the new primary has no replica either
+            await history.claim(TRIGGER, [uuid], "worker-1", LEASE)
+    await history.close()
+
+    after = RedisHistory.from_url(pair.replica.url)
+    assert state_of(await found(after, "u3")) is State.STARTED
+    await after.close()
+
+
+@pytest.mark.parametrize("is_asyncio", [False, True], ids=["blocking", "asyncio"])
+async def test_a_sender_looks_a_primary_that_lost_its_replica_up_again(
+    pair: Pair, network_before: NetworkBefore, *, is_asyncio: bool
+) -> None:
+    network = network_before(pair.primary.url)
+    provider = RedisStreams.from_url(network.url(pair.url), asyncio=is_asyncio)
+    await provider.send("orders", numbered(1))
+    take_over_unnoticed(pair, network)
+
+    for _ in range(2):
+        with pytest.raises(ProviderUnavailableError):
+            await provider.send("later", numbered(1))
+    await provider.close()
+
+    with connected(pair.replica.url) as client:
+        assert client.xlen("later") == 1
+
+
+def take_over_unnoticed(pair: Pair, network: Network) -> None:
+    """Have the replica take over; the old primary does not know it, and open lines go on leading to it."""
+    with connected(pair.replica.url) as client:
+        client.replicaof("NO", "ONE")
+    network.lead_to(pair.replica.port)
 
 
 def test_nothing_is_lost_and_nothing_runs_twice_when_a_lagging_replica_takes_over(

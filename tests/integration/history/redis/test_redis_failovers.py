@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
@@ -150,6 +150,36 @@ def test_threads_that_share_a_history_all_find_the_new_primary(pair: Pair) -> No
 
     assert errors == []
     drive(history.close())
+
+
+#: How many claims are made together: before a failover, while a client notices it, and later.
+WAVES = {"before": 10, "meanwhile": 20, "after": 30}
+
+
+async def test_after_a_new_primary_answered_no_call_goes_to_the_old_one(pair: Pair) -> None:
+    """The old primary does not know yet that it was replaced, and accepts writes that it will forget."""
+    history = RedisHistory.from_url(pair.url).for_asyncio()
+
+    async def claim_together(uuids: Sequence[str]) -> None:
+        await asyncio.gather(*(history.claim(TRIGGER, [uuid], "worker-1") for uuid in uuids))
+
+    earlier, meanwhile, later = ([f"{when}{n}" for n in range(count)] for when, count in WAVES.items())
+    await claim_together(earlier)
+    with connected(pair.second.url) as new:
+        eventually(lambda: new.info("replication")["master_link_status"] == "up")
+        new.replicaof("NO", "ONE")
+    pair.network.lead_to(pair.second.port)
+    # More calls than connections to the old primary: some of them open a connection to the new one.
+    await claim_together(meanwhile)
+
+    await claim_together(later)
+
+    for server, has_them in ((pair.first, False), (pair.second, True)):
+        direct = RedisHistory.from_url(server.url)
+        entries = await direct.lookup(TRIGGER, later)
+        assert [entry is not None for entry in entries] == [has_them] * len(later)
+        await direct.close()
+    await history.close()
 
 
 def test_a_server_that_stays_read_only_is_unavailable(pair: Pair) -> None:

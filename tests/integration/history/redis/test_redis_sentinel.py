@@ -17,7 +17,9 @@ from history import (
     open_history,
 )
 from history.bridge import drive
+from history.circuit import CircuitOpenError
 from history.contract.common import state_of
+from tests.fixtures.servers.redis import connected
 from tests.fixtures.servers.redis_sentinel import Watched, locked_sentinel
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, is_drained, send
@@ -106,6 +108,27 @@ async def test_a_password_that_all_sentinels_reject_is_a_mistake_and_no_outage(
             await _claim_at(f"redis+sentinel://{address},127.0.0.1:1/orders?sentinel_password=wrong", form)
 
         await _claim_at(f"redis+sentinel://{address}/orders?sentinel_password=right", form)
+
+
+@pytest.mark.parametrize("form", ["blocking", "asyncio"])
+async def test_a_replica_that_a_sentinel_calls_the_master_answers_and_is_not_away(
+    private_redis: RedisServer, tmp_path: Path, form: str
+) -> None:
+    with connected(private_redis.url) as client, locked_sentinel(tmp_path, private_redis, "secret") as port:
+        client.replicaof("127.0.0.1", 1)
+        history = open_history(f"redis+sentinel://127.0.0.1:{port}/orders?sentinel_password=secret")
+        store = history.for_asyncio() if form == "asyncio" else history
+        for _ in range(2):
+            with pytest.raises(HistoryUnavailableError) as refused:
+                await store.claim(TRIGGER, ["first"], "worker-1")
+            assert not isinstance(refused.value, CircuitOpenError)
+
+        client.replicaof("NO", "ONE")
+
+        (claim,) = await store.claim(TRIGGER, ["first"], "worker-1")
+        assert claim.found is None
+        await store.close()
+        await history.close()
 
 
 async def _claim_at(url: str, form: str) -> None:
