@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar, Unpack
 
+from history.errors import ConfigurationError
 from triggers.declaration.trigger import Trigger
 from triggers.service.checking import check_able, check_callable, check_text, pointing
 from triggers.service.options import (
@@ -153,6 +154,13 @@ def trigger(
     def decorate(service: Callable[P, R]) -> Trigger[P, R]:
         with pointing():
             check_callable("@trigger", service, "decorate a function or a static method")
+            if isinstance(service, Trigger):
+                raise ConfigurationError(
+                    "@trigger",
+                    f"{service.name} is a trigger already, and would no longer receive",
+                    'name all destinations in one list: @trigger(["orders", "returns"]); or give both '
+                    "triggers a name in the module, and decorate its .service",
+                )
             settings = Settings.of(destinations, {**TRIGGER_DEFAULTS, **options}, service)
             made = Trigger(
                 service, settings, history=history, resolver=resolver, local_names=caller, said=options

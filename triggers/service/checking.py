@@ -6,16 +6,17 @@ it is set fails much later, in the middle of a message, or never: ``detect_dupli
 
 import inspect
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
-from typing import Any, get_args
+from typing import Any, NoReturn, cast, get_args
 
 from history.entry import LONGEST
 from history.errors import ConfigurationError, MissingExtraError
+from history.message import Message
 from history.support.redaction import rules_of
 from history.support.rendering import shown
 from history.support.user_code import takes
@@ -189,6 +190,30 @@ def check_provider(value: Any) -> None:
         check_text("provider", value, "give a URL, such as 'redis://...'")
     else:
         check_able("provider", value, ("send", "open_receiver"), "give a URL or a provider")
+
+
+def check_messages(messages: Any) -> list[Message]:
+    """Return messages as a list.
+
+    Raises:
+        ConfigurationError: one of them is not a Message.
+    """
+    if not isinstance(messages, Iterable) or isinstance(messages, Message):
+        refuse_message(messages)
+    checked = list(cast("Iterable[Any]", messages))
+    for message in checked:
+        if not isinstance(message, Message):
+            refuse_message(message)
+    return checked
+
+
+def refuse_message(value: object) -> NoReturn:
+    """Refuse a value that is not a Message, or not a list of messages."""
+    is_message = isinstance(value, Message)
+    problem = f"must be a {'list of messages' if is_message else 'Message'}, not {shown(value)}"
+    remedy = "write [Message(...)]" if is_message else 'write Message(body=..., uuid="...")'
+    with pointing():
+        raise ConfigurationError("message", problem, remedy)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from history.errors import ConfigurationError
 from history.message import Message
-from triggers.service.checking import check_whole
+from triggers.service.checking import check_messages, check_whole
 from triggers.testing.simulator.course import BEGINNING, REST, Course, FaultChoice, Rules
 from triggers.testing.simulator.effects import UNNAMED, Effects, EffectsBeginning
 from triggers.testing.simulator.process_memory import memory_of
@@ -97,6 +97,7 @@ def exactly_once(  # noqa: PLR0913  (the options of a test, each by its name)
     """
     check_whole("crashes", crashes, 0)
     check_whole("deliveries", deliveries, 1)
+    messages = check_messages(messages)
     if not messages:
         raise ConfigurationError("messages", "there are none", "give at least one Message")
     check_counts(counts)

@@ -179,7 +179,11 @@ CONSUMER: Mapping[str, Sequence[Any]] = {
     "metrics": (9464, "", "9464", "host", "host:port"),
 }
 
-RUN: Mapping[str, Sequence[Any]] = {"signals": NO_SWITCH, "until_idle": (-1, "5", True, float("nan"))}
+RUN: Mapping[str, Sequence[Any]] = {
+    "signals": NO_SWITCH,
+    "until_idle": (-1, "5", True, float("nan")),
+    "started": (5, "say"),
+}
 
 ROWS: Mapping[str, Sequence[Any]] = {"calls_per_second": (0, -1, "10", True, float("inf"))} | {
     name: SPARK[name]
@@ -407,8 +411,10 @@ async def test_what_is_no_message_is_refused_by_handle(call: str, given: Any) ->
     alone = Message(body="x", uuid="u-1") if call.endswith("batch") else given
 
     for wrong in (given, alone):
-        with pytest.raises(ConfigurationError, match=r"^message: must be a Message, .*; write Message\("):
+        with pytest.raises(ConfigurationError) as refused:
             await settled(asked(wrong))
+        assert refused.value.setting == "message"
+        assert refused.value.remedy.startswith("write [" if wrong is alone is not given else "write Message(")
 
 
 BROKEN = """from datetime import timedelta
