@@ -7,7 +7,7 @@ from typing import Any, ParamSpec, TypeVar, Unpack
 
 from history.errors import ConfigurationError
 from triggers.declaration.trigger import Trigger
-from triggers.service.checking import check_able, check_callable, check_text, pointing
+from triggers.service.checking import check_able, check_callable, check_history_url, pointing
 from triggers.service.options import (
     CONSUMERS_DEFAULT,
     ConsumersDefault,
@@ -173,7 +173,7 @@ def trigger(
 
 def _check_sources(history: Any, resolver: Any) -> None:
     if isinstance(history, str):
-        check_text("history", history, "give a URL, such as 'redis://...', or None")
+        check_history_url("history", history, "give a URL, such as 'redis://...', or None")
     elif history is not None and history is not CONSUMERS_DEFAULT:
         check_able("history", history, ("claim", "settle"), "give a URL or a store, or None")
     if resolver is not None and not isinstance(resolver, str):
