@@ -44,19 +44,21 @@ def simulator(request: pytest.FixtureRequest) -> "Simulator":
     return Simulator(seed=request.config.stash[_SEED])
 
 
-def _simulation() -> Any:
-    """Return the module that runs simulations, where a test has loaded it."""
-    return sys.modules.get("triggers.testing.simulator.exactly_once")
+def _loaded(module: str) -> Any:
+    """Return a module of the simulator, if a test has loaded it."""
+    return sys.modules.get(f"triggers.testing.simulator.{module}")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Let simulations of the test draw by the session's seed."""
-    loaded = _simulation()
-    if loaded is not None:
-        loaded.losses.clear()
+    """Let simulations of the test draw by the session's seed; fail a test that ignores a finding."""
+    if (loaded := _loaded("exactly_once")) is not None:
         loaded.default_seed = item.config.stash[_SEED]
-    return (yield)
+    _forget()
+    ended = yield
+    if (reports := _loaded("report")) is not None and reports.unread:
+        pytest.fail("exactly_once found a fault, and the test does not check it: add .check()", pytrace=False)
+    return ended
 
 
 @pytest.hookimpl(wrapper=True)
@@ -65,11 +67,16 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show the scripts that were found beside the failure of their test."""
     report = yield
-    loaded = _simulation()
-    if loaded is not None and call.when == "call":
+    if (reports := _loaded("report")) is not None and call.when == "call":
         if report.failed:
-            for one in loaded.losses:
+            for one in reports.losses:
                 again = f"--doubtless-seed={one.seed} draws the same scripts again"
                 report.sections.append(("doubtless: what the simulator found", f"{one}\n\n{again}"))
-        loaded.losses.clear()
+        _forget()
     return report
+
+
+def _forget() -> None:
+    if (reports := _loaded("report")) is not None:
+        reports.losses.clear()
+        reports.unread.clear()

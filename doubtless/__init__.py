@@ -28,13 +28,13 @@ from typing import TYPE_CHECKING
 try:
     from history.support.faces import lazy
     from history.support.namesakes import hiding
-except ModuleNotFoundError as error:  # said here: nothing else of ours can be imported
+except ModuleNotFoundError:  # said here: nothing else of ours can be imported
     import history as foreign
 
     raise ImportError(
         f"{foreign.__file__} has the name of a package of doubtless, so that only one of them can be "
         "imported: rename it, such as to my_history.py"
-    ) from error
+    ) from None
 
 if (problem := hiding()) is not None:
     raise ImportError(problem)

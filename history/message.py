@@ -9,12 +9,22 @@ import copy
 import json
 import pickle
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import Any, ClassVar, Self, cast
+from typing import Annotated, Any, ClassVar, Self, cast
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
-from pydantic_core import PydanticCustomError, to_json
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    JsonValue,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError, core_schema, to_json
 
 from history.errors import ConfigurationError
 from history.identity import LONGEST, IdentityError, canonical
@@ -31,6 +41,25 @@ from history.json_text import (
 
 #: The types that a JMS property may have.
 PropertyValue = bool | int | float | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """One text in place of pydantic's error for each type of a union."""
+
+    text: str
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        return core_schema.custom_error_schema(handler(source), "not_a_value", custom_error_message=self.text)
+
+
+_Body = Annotated[
+    bytes | str | JsonValue,
+    _Told("must be bytes or JSON, with text as keys: convert others by str() or model_dump(mode='json')"),
+]
+_Property = Annotated[PropertyValue, _Told("must be text, a number, a bool or None: convert others by str()")]
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -120,7 +149,7 @@ class Message(BaseModel):
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
-    body: bytes | str | JsonValue
+    body: _Body
     uuid: str | None = None
     message_id: str | None = None
     delivery_count: int = UNDEFINED_COUNT
@@ -136,7 +165,7 @@ class Message(BaseModel):
     delivery_time: AwareDatetime | None = None
     group_id: str | None = None
     group_sequence: int | None = None
-    properties: Mapping[str, PropertyValue] = Field(default_factory=lambda: _NO_PROPERTIES)
+    properties: Mapping[str, _Property] = Field(default_factory=lambda: _NO_PROPERTIES)
 
     @model_validator(mode="before")
     @classmethod

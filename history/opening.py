@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 from history.errors import ConfigurationError
 from history.support.encryption import SETTING, Cipher, cipher_of
 from history.support.forks import without_forks
-from history.support.references import dereferenced
+from history.support.references import dereferenced, is_reference
 from history.support.urls import guarded, refuse_unknown, split_option, split_url
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ HISTORY_URLS = (
     "redis://host:6379/0, rediss://..., redis+sentinel://a,b,c/service/0, redis+cluster://a,b,c, "
     "sqlite:///file.db, postgresql://user@host/database or memory://"
 )
+
+_SCHEMES = frozenset({"redis", "rediss", "unix", "sqlite", "postgresql", "postgres", "memory"})
 
 
 def open_history(url: str) -> "HistoryStore":
@@ -57,7 +59,25 @@ def _open(url: str) -> "HistoryStore":
             refuse_unknown([option for option, _ in parse_qsl(query, keep_blank_values=True)], (), "history")
             return shared_history(name)
         case scheme:
-            raise ConfigurationError("history", f"unknown URL scheme {scheme!r}", f"use {HISTORY_URLS}")
+            raise _unknown_scheme("history", scheme)
+
+
+def refuse_unknown_scheme(setting: str, url: str) -> None:
+    """Refuse the URL of a history by its scheme alone. Nothing is read or opened.
+
+    Raises:
+        ConfigurationError: no history has such a URL.
+    """
+    if is_reference(url):
+        return
+    with guarded(url, setting):
+        scheme = split_url(url).scheme.partition("+")[0]
+        if scheme not in _SCHEMES:
+            raise _unknown_scheme(setting, scheme)
+
+
+def _unknown_scheme(setting: str, scheme: str) -> ConfigurationError:
+    return ConfigurationError(setting, f"unknown URL scheme {scheme!r}", f"use {HISTORY_URLS}")
 
 
 def cipher_of_url(url: str | None) -> Cipher | None:

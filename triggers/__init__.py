@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING
 
 try:
     from history.support.faces import lazy
-except ModuleNotFoundError as _missing:  # printed here: none of our other modules can be imported
+except ModuleNotFoundError:  # printed here: none of our other modules can be imported
     import history
 
     raise ImportError(
         f"{history.__file__} has the name of a package of doubtless, so that only one of them can be "
         "imported: rename it, such as to my_history.py"
-    ) from _missing
+    ) from None
 
 if TYPE_CHECKING:
     from history.errors import ConfigurationError as ConfigurationError

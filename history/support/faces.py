@@ -12,6 +12,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from history.errors import MissingExtraError
 from history.support.namesakes import hiding
 
 
@@ -24,6 +25,8 @@ def lazy(package: str) -> Callable[[str], Any]:
             from history.memory.history import MemoryHistory
         else:
             __getattr__ = lazy(__name__)
+
+    ``dir`` and ``help`` then show the names whose extras are installed.
 
     There, ``from other import *`` means each public name of the other package. A name that the package
     imports from itself is one of its modules. The package must come with its source: if only bytecode was
@@ -45,7 +48,21 @@ def lazy(package: str) -> Callable[[str], Any]:
         setattr(face, name, value)  # the next access costs nothing
         return value
 
+    def names() -> list[str]:
+        face = sys.modules[package]
+        loadable = {name for name in homes() if _can_load(load, name)}
+        return sorted(loadable | {name for name in vars(face) if name.startswith("__")})
+
+    vars(sys.modules[package])["__dir__"] = names
     return load
+
+
+def _can_load(load: Callable[[str], Any], name: str) -> bool:
+    try:
+        load(name)
+    except MissingExtraError:  # help() would end with it
+        return False
+    return True
 
 
 def _value(package: str, module: str, name: str) -> Any:

@@ -57,6 +57,32 @@ def test_what_is_no_public_name_is_no_attribute(package: str) -> None:
         _ = import_module(package).Nothing
 
 
+@pytest.mark.parametrize("package", ["doubtless", "doubtless.testing", "history.store"])
+def test_completion_shows_the_public_names_of_a_package(package: str) -> None:
+    face = import_module(package)
+
+    shown = [name for name in dir(face) if not name.startswith("__")]
+
+    assert shown == [name for name in face.__all__ if hasattr(face, name)]
+
+
+def test_completion_leaves_out_what_needs_a_package_that_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "needy_part.py").write_text(
+        "from history.errors import MissingExtraError\nraise MissingExtraError('x', extra='x', package='x')"
+    )
+    (tmp_path / "needy_face.py").write_text(
+        FACE.replace("if TYPE_CHECKING:", "if TYPE_CHECKING:\n    from needy_part import x")
+    )
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+
+    face = import_module("needy_face")
+
+    assert face.__all__ == ["Fraction", "x"]
+    assert [name for name in dir(face) if not name.startswith("__")] == ["Fraction"]
+
+
 FACE = """
 from typing import TYPE_CHECKING
 

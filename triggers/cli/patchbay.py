@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +88,9 @@ def run(
         file, history=_history(state, history, file), name=consumer, parent=parent, metrics=metrics
     ) as bay:
         with listening(sink or [], next(iter(bay.outputs.providers.values()))):
-            state.say(f"running {', '.join(component.name for component in file.components)}; Ctrl-C drains")
-            bay.run(signals=True, until_idle=until_idle)
+            names = ", ".join(component.name for component in file.components)
+            started = partial(state.say, f"running {names}; Ctrl-C drains")
+            bay.run(signals=True, until_idle=until_idle, started=started)
         ran = bay.counts, bay.parked
     report(state, "input", ran, prefix="" if parent is None else f"{consumer}: ")
 

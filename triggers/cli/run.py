@@ -4,6 +4,7 @@ import asyncio
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -195,21 +196,24 @@ def _consume(
     **options: Any,
 ) -> Ran:
     """Run a consumer with these options, of the class that the services need, until it is over."""
-    started = f"running {', '.join(trigger.name for trigger in triggers)}; Ctrl-C drains"
+    names = ", ".join(trigger.name for trigger in triggers)
+    options_of_run: Any = {
+        "signals": True,
+        "until_idle": until_idle,
+        "started": partial(state.say, f"running {names}; Ctrl-C drains"),
+    }
     if not any(trigger.is_async for trigger in triggers):
         with named("--provider", PROVIDER_URLS):
             consumer = Consumer(triggers, provider, **options)
         with listening(sinks, consumer.provider):
-            state.say(started)
-            consumer.run(signals=True, until_idle=until_idle)
+            consumer.run(**options_of_run)
         return consumer.counts, consumer.parked
 
     async def consume() -> Ran:
         with named("--provider", PROVIDER_URLS):
             consumer = AsyncConsumer(triggers, provider, **options)
         with listening(sinks, consumer.provider):
-            state.say(started)
-            await consumer.run(signals=True, until_idle=until_idle)
+            await consumer.run(**options_of_run)
         return consumer.counts, consumer.parked
 
     return asyncio.run(consume())

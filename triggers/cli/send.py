@@ -95,7 +95,7 @@ def send(
     report = _Report(destination)
     options = _options(priority, time_to_live, delay)
     with (
-        _opened(file, strict=strict) as source,
+        _opened(_read_from(file, destination), strict=strict) as source,
         connected(provider_or_file(provider, state)) as link,
         Producer(link, alias=alias, queue=queue, encrypt=encrypt, queue_limit=queue_limit) as producer,
     ):
@@ -185,6 +185,19 @@ def _tell(state: CliState, report: _Report) -> None:
 
 def _messages(count: int) -> str:
     return "1 message" if count == 1 else f"{count} messages"
+
+
+def _read_from(file: Path, destination: str) -> Path:
+    """Return the file.
+
+    Raises:
+        ConfigurationError: it does not exist, and the destination is a file: the two were swapped.
+    """
+    if str(file) != "-" and not file.exists() and Path(destination).is_file():
+        raise ConfigurationError(
+            "FILE", f"there is no file {file}", f"write the destination first: {file} {destination}"
+        )
+    return file
 
 
 @contextmanager

@@ -126,8 +126,10 @@ class ConsumerCore(Controllable):
         """How many messages were parked so far, by trigger."""
         return {gate.trigger.name: gate.parked for gate in self.gates}
 
-    async def _run(self, *, signals: bool, until_idle: float | None) -> None:
-        check_run(signals=signals, until_idle=until_idle)
+    async def _run(
+        self, *, signals: bool, until_idle: float | None, started: Callable[[], object] | None
+    ) -> None:
+        check_run(signals=signals, until_idle=until_idle, started=started)
         if self._has_run:
             problem = "this consumer has run already, and has given back what it opened"
             raise ConfigurationError("run", problem, f"make another {type(self).__name__}")
@@ -138,6 +140,8 @@ class ConsumerCore(Controllable):
             self._begin_watch()
             with drain if signals else nullcontext(), self._endpoint or nullcontext():
                 watch = Watch(workers, drain, until_idle=until_idle, parent=self._parent)
+                if started is not None:
+                    started()
                 await self._consume(housekeeping, workers, watch)
         finally:
             await self._close()
@@ -305,16 +309,23 @@ class Consumer(ConsumerCore):
 
     _make_shell = ThreadShell
 
-    def run(self, *, signals: bool = False, until_idle: float | None = None) -> None:
+    def run(
+        self,
+        *,
+        signals: bool = False,
+        until_idle: float | None = None,
+        started: Callable[[], object] | None = None,
+    ) -> None:
         """Consume until :meth:`stop`, a signal, or ``until_idle`` seconds without a message.
 
+        ``started`` is called once, after all settings were accepted and before the first message.
         Without ``signals``, a KeyboardInterrupt also drains the consumer. It is raised after that.
 
         Raises:
             ConfigurationError: a history or consumer name cannot be used, or it has run already.
             BaseException: an exception of a service that ends the process.
         """
-        drive(self._run(signals=signals, until_idle=until_idle))
+        drive(self._run(signals=signals, until_idle=until_idle, started=started))
 
 
 class AsyncConsumer(ConsumerCore):
@@ -331,11 +342,19 @@ class AsyncConsumer(ConsumerCore):
 
     _make_shell = TaskShell
 
-    async def run(self, *, signals: bool = False, until_idle: float | None = None) -> None:
+    async def run(
+        self,
+        *,
+        signals: bool = False,
+        until_idle: float | None = None,
+        started: Callable[[], object] | None = None,
+    ) -> None:
         """Consume until :meth:`stop`, a signal, or ``until_idle`` seconds without a message.
+
+        ``started`` is called once, after all settings were accepted and before the first message.
 
         Raises:
             ConfigurationError: a history or consumer name cannot be used, or it has run already.
             BaseException: an exception of a service that ends the process.
         """
-        await self._run(signals=signals, until_idle=until_idle)
+        await self._run(signals=signals, until_idle=until_idle, started=started)

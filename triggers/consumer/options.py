@@ -61,7 +61,7 @@ def check_options(
         check_text("metrics", metrics, "write host:port, such as '127.0.0.1:9464'")
 
 
-def check_run(*, signals: Any, until_idle: Any) -> None:
+def check_run(*, signals: Any, until_idle: Any, started: Any) -> None:
     """Refuse arguments of a consumer's run that have a wrong type.
 
     Raises:
@@ -71,6 +71,8 @@ def check_run(*, signals: Any, until_idle: Any) -> None:
         check_switch("signals", signals)
         if until_idle is not None:
             check_seconds("until_idle", until_idle)
+        if started is not None:
+            check_callable("started", started, "give a function without parameters")
 
 
 def check_triggers(triggers: Sequence[AnyTrigger], history: object) -> None:

@@ -5,8 +5,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar, Unpack
 
+from history.errors import ConfigurationError
 from triggers.declaration.trigger import Trigger
-from triggers.service.checking import check_able, check_callable, check_text, pointing
+from triggers.service.checking import check_able, check_callable, check_history_url, pointing
 from triggers.service.options import (
     CONSUMERS_DEFAULT,
     ConsumersDefault,
@@ -153,6 +154,13 @@ def trigger(
     def decorate(service: Callable[P, R]) -> Trigger[P, R]:
         with pointing():
             check_callable("@trigger", service, "decorate a function or a static method")
+            if isinstance(service, Trigger):
+                raise ConfigurationError(
+                    "@trigger",
+                    f"{service.name} is a trigger already, and would no longer receive",
+                    'name all destinations in one list: @trigger(["orders", "returns"]); or give both '
+                    "triggers a name in the module, and decorate its .service",
+                )
             settings = Settings.of(destinations, {**TRIGGER_DEFAULTS, **options}, service)
             made = Trigger(
                 service, settings, history=history, resolver=resolver, local_names=caller, said=options
@@ -165,7 +173,7 @@ def trigger(
 
 def _check_sources(history: Any, resolver: Any) -> None:
     if isinstance(history, str):
-        check_text("history", history, "give a URL, such as 'redis://...', or None")
+        check_history_url("history", history, "give a URL, such as 'redis://...', or None")
     elif history is not None and history is not CONSUMERS_DEFAULT:
         check_able("history", history, ("claim", "settle"), "give a URL or a store, or None")
     if resolver is not None and not isinstance(resolver, str):

@@ -2,11 +2,11 @@
 
 import inspect
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from functools import update_wrapper
 from pickle import PicklingError
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from history.bridge import drive
 from history.errors import ConfigurationError
@@ -15,7 +15,6 @@ from history.opening import open_history
 from history.store import HistoryStore
 from history.support.forks import forkable_lock, without_forks
 from history.support.loops import PerLoop
-from history.support.rendering import shown
 from resolvers.loading import load_resolver
 from resolvers.resolution import Resolver, asking
 from triggers.declaration.assembly import Parts
@@ -24,7 +23,7 @@ from triggers.pipeline.joining.joins import bind
 from triggers.pipeline.pipeline import Observer
 from triggers.pipeline.protocol import Pipeline
 from triggers.pipeline.routing import Routing
-from triggers.service.checking import pointing, refuse_beside, users_line
+from triggers.service.checking import check_messages, pointing, refuse_beside, refuse_message, users_line
 from triggers.service.filters import MessageFilter
 from triggers.service.options import CONSUMERS_DEFAULT, ConsumersDefault, HistorySource
 from triggers.service.outcome import Outcome
@@ -61,7 +60,6 @@ class Trigger(Generic[P, R]):
         local_names: Mapping[str, Any] | None = None,
         said: Collection[str] = (),
     ) -> None:
-        service = _plain(service)
         update_wrapper(self, service)
         for name in vars(self).keys() & vars(Trigger).keys():
             if not name.startswith("__"):  # drop attributes that shadow ours
@@ -221,7 +219,7 @@ class Trigger(Generic[P, R]):
             BaseException: KeyboardInterrupt, SystemExit and similar, as if the process had died.
         """
         if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
-            _refuse(message)
+            refuse_message(message)
         if wait is not None:
             return drive(handle_and_wait(self.pipeline(), message, wait))
         return drive(self.pipeline().handle(message))
@@ -232,19 +230,19 @@ class Trigger(Generic[P, R]):
         If the process dies in the middle, all of them stay STARTED. Raises the same errors as :meth:`handle`.
         Before it raises KeyboardInterrupt or SystemExit, it settles the messages whose service has ended.
         """
-        return drive(self.pipeline().handle_batch(_checked(messages)))
+        return drive(self.pipeline().handle_batch(check_messages(messages)))
 
     async def ahandle(self, message: Message, *, wait: timedelta | None = None) -> Outcome:
         """Take one message through the pipeline under asyncio; see :meth:`handle`."""
         if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
-            _refuse(message)
+            refuse_message(message)
         if wait is not None:
             return await handle_and_wait(self.async_pipeline(), message, wait)
         return await self.async_pipeline().handle(message)
 
     async def ahandle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
         """Take many messages through the pipeline under asyncio; see :meth:`handle_batch`."""
-        return await self.async_pipeline().handle_batch(_checked(messages))
+        return await self.async_pipeline().handle_batch(check_messages(messages))
 
     def foreach_batch(  # noqa: PLR0913  (its options are its parameters)
         self,
@@ -380,7 +378,7 @@ class Trigger(Generic[P, R]):
 
 
 def _plain(service: Callable[P, R]) -> Callable[P, R]:
-    """Return the plain function of a trigger that is decorated a second time."""
+    """Return the plain function of a trigger that is also the service of a route."""
     return cast("Trigger[P, R]", service).service if isinstance(service, Trigger) else service
 
 
@@ -389,25 +387,3 @@ def _found(holder: object, path: str) -> object:
     for name in path.split("."):
         holder = getattr(holder, name, None)
     return holder
-
-
-def _checked(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return messages as they are.
-
-    Raises:
-        ConfigurationError: one of them is not a Message.
-    """
-    if not isinstance(messages, Iterable) or isinstance(messages, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
-        _refuse(messages)
-    checked = list(messages)
-    for message in checked:
-        if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
-            _refuse(message)
-    return checked
-
-
-def _refuse(function: object) -> NoReturn:
-    with pointing():
-        raise ConfigurationError(
-            "message", f"must be a Message, not {shown(function)}", 'write Message(body=..., uuid="...")'
-        )

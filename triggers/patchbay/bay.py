@@ -170,27 +170,41 @@ class PatchBay:
         """How many messages were parked so far, by trigger."""
         return {} if self._consumer is None else self._consumer.parked
 
-    def run(self, *, signals: bool = False, until_idle: float | None = None) -> None:
+    def run(
+        self,
+        *,
+        signals: bool = False,
+        until_idle: float | None = None,
+        started: Callable[[], object] | None = None,
+    ) -> None:
         """Run until :meth:`stop`, a signal, or ``until_idle`` seconds without a message.
+
+        ``started`` is called once, after all settings were accepted.
 
         Raises:
             ConfigurationError: a history or a consumer's name cannot be used.
             BaseException: an exception of a source, or of a service that ends the process.
         """
         if self.sources.needs_loop or any(wired.trigger.is_async for wired in self.inputs):
-            asyncio.run(self.arun(signals=signals, until_idle=until_idle))
+            asyncio.run(self.arun(signals=signals, until_idle=until_idle, started=started))
             return
         provider = self._wired(self.outputs, time.sleep)
         with _Background(self, provider, self._history):
             if self._received:
                 self._consumer = Consumer(self.triggers, provider, **self._consuming())
                 if not self._stop.is_set():
-                    self._consumer.run(signals=signals, until_idle=until_idle)
+                    self._consumer.run(signals=signals, until_idle=until_idle, started=started)
             else:
-                self._wait(signals=signals, until_idle=until_idle)
+                self._wait(signals=signals, until_idle=until_idle, started=started)
         self._raise()
 
-    async def arun(self, *, signals: bool = False, until_idle: float | None = None) -> None:
+    async def arun(
+        self,
+        *,
+        signals: bool = False,
+        until_idle: float | None = None,
+        started: Callable[[], object] | None = None,
+    ) -> None:
         """Run on the running event loop, like :meth:`run`. The release loop and plain sources use threads."""
         provider = self._wired(self.async_outputs, asyncio.sleep)
         with _Background(self, provider, self._history):
@@ -198,9 +212,9 @@ class PatchBay:
             if self._received:
                 self._consumer = AsyncConsumer(self.triggers, provider, **self._consuming())
                 if not self._stop.is_set():
-                    await self._consumer.run(signals=signals, until_idle=until_idle)
+                    await self._consumer.run(signals=signals, until_idle=until_idle, started=started)
             else:
-                await asyncio.to_thread(self._wait, signals=False, until_idle=until_idle)
+                await asyncio.to_thread(self._wait, signals=False, until_idle=until_idle, started=started)
             self._stop.set()
             await starting
             for context in self.contexts.values():
@@ -249,11 +263,13 @@ class PatchBay:
         if not self._stop.is_set():
             self.sources.start_tasks()
 
-    def _wait(self, *, signals: bool, until_idle: float | None) -> None:
+    def _wait(self, *, signals: bool, until_idle: float | None, started: Callable[[], object] | None) -> None:
         """Wait if there is nothing to receive."""
         drain = DrainSignals()
         watch = Watch([], drain, until_idle=until_idle, parent=self._parent)
         with drain if signals else nullcontext(), answering(self._metrics) as watched:
+            if started is not None:
+                started()
             while not self._stop.wait(WATCH_PAUSE):
                 watched.beat = time.monotonic()
                 if watch.is_over():

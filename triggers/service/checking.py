@@ -6,16 +6,18 @@ it is set fails much later, in the middle of a message, or never: ``detect_dupli
 
 import inspect
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
-from typing import Any, get_args
+from typing import Any, NoReturn, cast, get_args
 
 from history.entry import LONGEST
 from history.errors import ConfigurationError, MissingExtraError
+from history.message import Message
+from history.opening import refuse_unknown_scheme
 from history.support.redaction import rules_of
 from history.support.rendering import shown
 from history.support.user_code import takes
@@ -33,6 +35,9 @@ MOST_AT_ONCE = 2**16 - 1
 
 #: The packages with frames that are not the user's, and standard modules between these frames.
 _OURS = frozenset({"history", "resolvers", "triggers", "contextlib", "dataclasses"})
+
+#: Frameworks that make our middleware and tasks themselves: a line of theirs does not help the user.
+_FRAMEWORKS = frozenset({"celery", "dramatiq", "fastapi", "faststream", "litestar", "starlette", "taskiq"})
 
 
 def check_name(setting: str, value: Any) -> None:
@@ -183,12 +188,42 @@ def check_able(setting: str, value: Any, methods: Sequence[str], remedy: str) ->
         raise ConfigurationError(setting, f"{shown(value)} cannot {methods[0]}", remedy)
 
 
+def check_history_url(setting: str, value: Any, remedy: str) -> None:
+    """Refuse a value that is not text, or is a URL that no history has."""
+    check_text(setting, value, remedy)
+    refuse_unknown_scheme(setting, value)
+
+
 def check_provider(value: Any) -> None:
     """Refuse a value that is neither a URL nor a provider."""
     if isinstance(value, str):
         check_text("provider", value, "give a URL, such as 'redis://...'")
     else:
         check_able("provider", value, ("send", "open_receiver"), "give a URL or a provider")
+
+
+def check_messages(messages: Any) -> list[Message]:
+    """Return messages as a list.
+
+    Raises:
+        ConfigurationError: one of them is not a Message.
+    """
+    if not isinstance(messages, Iterable) or isinstance(messages, Message):
+        refuse_message(messages)
+    checked = list(cast("Iterable[Any]", messages))
+    for message in checked:
+        if not isinstance(message, Message):
+            refuse_message(message)
+    return checked
+
+
+def refuse_message(value: object) -> NoReturn:
+    """Refuse a value that is not a Message, or not a list of messages."""
+    is_message = isinstance(value, Message)
+    problem = f"must be a {'list of messages' if is_message else 'Message'}, not {shown(value)}"
+    remedy = "write [Message(...)]" if is_message else 'write Message(body=..., uuid="...")'
+    with pointing():
+        raise ConfigurationError("message", problem, remedy)
 
 
 @contextmanager
@@ -203,11 +238,13 @@ def pointing() -> Generator[None]:
 
 
 def users_line() -> str | None:
-    """Return the nearest line outside our code; None if our own command line made the call."""
+    """Return the nearest line outside our code; None if our command line or a framework made the call."""
     frame: FrameType | None = inspect.currentframe()
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
         if name.startswith("triggers.cli"):
+            return None
+        if name.partition(".")[0] in _FRAMEWORKS:
             return None
         if name.partition(".")[0] not in _OURS:
             return f"{_short(frame.f_code.co_filename)}, line {frame.f_lineno}"

@@ -30,6 +30,7 @@ from triggers.service.checking import (
     MOST_AT_ONCE,
     check_choice,
     check_duration,
+    check_history_url,
     check_kind,
     check_name,
     check_redact,
@@ -218,13 +219,13 @@ class Settings:
         if self.local_parking_file is not None:
             check_kind("local_parking_file", self.local_parking_file, Path, "use Path(...)")
         if isinstance(self.journal, str):
-            check_text("journal", self.journal, "give True, or the URL of a history")
+            check_history_url("journal", self.journal, "give True, or the URL of a history")
         else:
             check_switch("journal", self.journal)
         check_tracing(self.tracing)
         check_redact(self.redact)
         if isinstance(self.parking, str):
-            check_text("parking", self.parking, "give a URL or a parking lot")
+            check_history_url("parking", self.parking, "give a URL or a parking lot")
         elif self.parking is not None:
             check_kind("parking", self.parking, Parking, "give a URL or a parking lot")
 

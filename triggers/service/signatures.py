@@ -11,7 +11,7 @@ from history.errors import ConfigurationError
 from triggers.service.failures import FatalError
 
 #: The parameters of a wrapper that does not declare what it wraps.
-_HIDDEN = [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD]
+_HIDDEN = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
 
 
 def name_of(service: Callable[..., Any]) -> str:
@@ -96,10 +96,11 @@ def parameters_of(service: Callable[..., Any]) -> Sequence[inspect.Parameter]:
 
 def _check_function(name: str, qualified: str, parameters: Sequence[inspect.Parameter]) -> None:
     """Refuse a function that would receive too few arguments, or an argument that it does not mean."""
-    if [parameter.kind for parameter in parameters] == _HIDDEN:
+    if parameters and all(parameter.kind in _HIDDEN for parameter in parameters):
+        named = " and ".join(str(parameter).partition(":")[0] for parameter in parameters)
         raise ConfigurationError(
             name,
-            "it takes only *args and **kwargs, and nothing is given to these",
+            f"it takes only {named}, which get nothing",
             "name its parameters; where a decorator made it, have that use functools.wraps",
         )
     holder = qualified.rpartition(".")[0]

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any, Literal, Self, cast
 
 from history.errors import ConfigurationError
+from history.opening import refuse_unknown_scheme
 from history.support.urls import guarded, split_url
 from resolvers.bulk import AskedInBulk, BulkResolver, asking_in_bulk
 from resolvers.resolution import Resolver
@@ -303,3 +304,4 @@ def check_url(setting: str, value: Any) -> None:
         raise ConfigurationError(
             setting, "each executor would have a memory of its own", "use redis://... or postgresql://..."
         )
+    refuse_unknown_scheme(setting, value)

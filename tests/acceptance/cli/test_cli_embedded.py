@@ -52,6 +52,36 @@ def test_a_module_that_is_not_there_leaves_no_file_behind(doubtless: InProcess) 
     assert sorted(doubtless.folder.iterdir()) == before
 
 
+@pytest.mark.parametrize("kind", ["def", "async def"])
+@pytest.mark.parametrize("history", ["mysql://localhost/orders", "localhost:6379", "sqlite://orders.db"])
+def test_a_trigger_that_cannot_run_is_refused_before_it_is_called_running(
+    doubtless: InProcess, history: str, kind: str
+) -> None:
+    declared = SERVICE.replace('name="book"', f'name="book", history="{history}"').replace("def", kind)
+    (doubtless.folder / "first.py").write_text(declared)
+
+    answer = doubtless("run", "first", "--until-idle", "0.1")
+
+    assert (answer.code, answer.out) == (2, "")
+    assert "(first.py, line " in answer.err
+
+
+def test_a_component_that_cannot_run_is_refused_before_it_is_called_running(doubtless: InProcess) -> None:
+    (doubtless.folder / "first.py").write_text(
+        "from sqlalchemy import Connection\ndef book(message: dict, connection: Connection) -> None: ..."
+    )
+    (doubtless.folder / "bay.toml").write_text(
+        '[patchbay]\nhistory = "memory://"\n[providers.shop]\nurl = "sqlite:///shop.db"\n'
+        '[[sink]]\nname = "book"\ncomponent = "first:book"\n'
+        '[[sink.input]]\nfrom = [{ destination = "orders" }]\n'
+    )
+
+    answer = doubtless("patchbay", "run", "bay.toml", "--until-idle", "0.1")
+
+    assert (answer.code, answer.out) == (2, "")
+    assert "Connection" in answer.err
+
+
 def test_the_commands_that_look_into_a_history_find_it_too(doubtless: InProcess) -> None:
     (doubtless.folder / "first.py").write_text(SERVICE)
     doubtless("send", "orders", "-", stdin=LINE.format("fails"))

@@ -122,6 +122,17 @@ def test_a_file_that_cannot_be_read_is_told_with_the_remedy(
     assert told in answer.error
 
 
+def test_file_and_destination_in_the_wrong_order_are_told(doubtless: InProcess) -> None:
+    (doubtless.folder / "orders.jsonl").write_text("{}")
+    before = sorted(doubtless.folder.iterdir())
+
+    answer = doubtless("send", "orders.jsonl", "orders")
+
+    assert answer.code == 2
+    assert "orders orders.jsonl" in answer.error
+    assert sorted(doubtless.folder.iterdir()) == before
+
+
 def test_an_empty_file_is_no_failure(doubtless: InProcess, redis_url: str) -> None:
     answer = doubtless("send", "orders", "-", "--provider", redis_url)
 

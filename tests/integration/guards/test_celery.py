@@ -286,6 +286,8 @@ def test_options_are_checked_where_the_user_wrote_them() -> None:
     wrong: Callable[..., Any] = guarded
     with pytest.raises(ValueError, match=r"lease.*test_celery\.py"):
         wrong(history="memory://", lease=3)
+    with pytest.raises(ValueError, match=r"^history.*test_celery\.py"):
+        wrong(history="redsi://127.0.0.1")
 
 
 @pytest.fixture

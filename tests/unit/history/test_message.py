@@ -34,6 +34,25 @@ def test_headers_that_are_not_a_mapping_are_refused_by_name(headers: Any) -> Non
     assert caught.value.setting == "headers"
 
 
+@pytest.mark.parametrize(
+    ("fields", "where"),
+    [
+        ({"body": {"at": NOON}}, ("body",)),
+        ({"body": object()}, ("body",)),
+        ({"body": {1: 2}}, ("body",)),
+        ({"properties": {"tags": ["a"]}}, ("properties", "tags")),
+    ],
+    ids=str,
+)
+def test_a_value_that_no_message_can_have_is_one_error_at_its_field(
+    fields: dict[str, Any], where: tuple[str, ...]
+) -> None:
+    with pytest.raises(ValidationError) as refused:
+        made(**fields)
+
+    assert [error["loc"] for error in refused.value.errors()] == [where]
+
+
 class TestIdentity:
     def test_the_property_uuid_comes_before_the_message_id(self) -> None:
         assert made(uuid="u-1", message_id="ID:1").uuid == "u-1"

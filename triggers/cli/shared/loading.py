@@ -3,6 +3,7 @@
 import importlib
 import os
 import sys
+import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -148,11 +149,22 @@ def _as_dotted(module: str) -> str:
     parts = Path(module).with_suffix("").parts if module.endswith(".py") else Path(module).parts
     if parts and all(part.isidentifier() for part in parts):
         return f"write it as {'.'.join(parts)}"
+    name, colon, function = module.partition(":")
+    if colon and all(part.isidentifier() for part in name.split(".")):
+        return f"write it as {name}" + "; --trigger names one of its triggers" * bool(function)
     return "write it as package.module"
 
 
+def _is_installed(file: str) -> bool:
+    """Whether a file belongs to Python or to an installed package."""
+    paths = sysconfig.get_paths()
+    return file.startswith(("<", *(paths[name] + os.sep for name in ("stdlib", "purelib", "platlib"))))
+
+
 def _failed_inside(module: str, error: BaseException) -> ConfigurationError:
-    where = traceback.extract_tb(error.__traceback__)[-1]
+    frames = traceback.extract_tb(error.__traceback__)
+    users = [frame for frame in frames if not _is_installed(frame.filename)]
+    where = (users or frames)[-1]  # such as the line that reads os.environ["NAME"], not a line in Python's os
     # A syntax error names its line itself.
     line = "" if isinstance(error, SyntaxError) else f" ({where.filename}, line {where.lineno})"
     text, name = first_line(error), type(error).__name__

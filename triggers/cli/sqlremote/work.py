@@ -112,11 +112,13 @@ def run_links(
     ended = threading.Event()
     senders = [name for name in names if trigger_of(name, triggers) is None]
     threads = [_sender(links, name, ended) for name in senders]
-    state.say(f"running {', '.join(names)}; Ctrl-C drains")
+    started = partial(state.say, f"running {', '.join(names)}; Ctrl-C drains")
     try:
         if triggers:
-            Consumer(triggers, links, name=consumer, metrics=metrics).run(signals=True, until_idle=until_idle)
+            applying = Consumer(triggers, links, name=consumer, metrics=metrics)
+            applying.run(signals=True, until_idle=until_idle, started=started)
         else:
+            started()
             _wait(ended, threads, until_idle, metrics)
     finally:
         ended.set()

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 from history.errors import ConfigurationError
 from history.message import Message
-from triggers.service.checking import check_whole
+from triggers.service.checking import check_messages, check_whole
 from triggers.testing.simulator.course import BEGINNING, REST, Course, FaultChoice, Rules
 from triggers.testing.simulator.effects import UNNAMED, Effects, EffectsBeginning
 from triggers.testing.simulator.process_memory import memory_of
 from triggers.testing.simulator.real import Life, check_real, run_for_real
-from triggers.testing.simulator.report import Finding, Report, Search, steps_of
+from triggers.testing.simulator.report import Finding, Report, Search, remember, steps_of
 from triggers.testing.simulator.script import Counts, Fault, FaultScript, Memory, Point, check_counts
 from triggers.testing.simulator.store import named
 from triggers.testing.simulator.subject import Subject
@@ -41,9 +41,6 @@ ONLY_SIMULATED = (
 
 #: The default seed of a simulation; the pytest plugin sets it.
 default_seed = 0
-
-#: Reports of lost or doubled effects, for the pytest plugin, which shows them.
-losses: list[Report] = []
 
 
 def exactly_once(  # noqa: PLR0913  (the options of a test, each by its name)
@@ -97,6 +94,7 @@ def exactly_once(  # noqa: PLR0913  (the options of a test, each by its name)
     """
     check_whole("crashes", crashes, 0)
     check_whole("deliveries", deliveries, 1)
+    messages = check_messages(messages)
     if not messages:
         raise ConfigurationError("messages", "there are none", "give at least one Message")
     check_counts(counts)
@@ -132,10 +130,7 @@ def exactly_once(  # noqa: PLR0913  (the options of a test, each by its name)
                 effects.run = None
             beginning.leave()
 
-    report = _outside_of_loops(lambda: run(script))
-    if report.lost or report.doubled:
-        losses.append(report)
-    return report
+    return remember(_outside_of_loops(lambda: run(script)))
 
 
 def _ahead(simulation: "_Simulation | None") -> float:

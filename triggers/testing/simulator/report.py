@@ -4,7 +4,7 @@ import random
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from history.message import UNDEFINED_COUNT, Message
 from triggers.detection.sentences import situation
@@ -97,6 +97,15 @@ class Finding:
         return {row.number: situation(row) for row in ROWS if row.number in named}
 
 
+#: Reports of lost or doubled effects, for the pytest plugin, which shows them.
+losses: list["Report"] = []
+
+#: Those of them that no code has looked at: the test that made them checks nothing.
+unread: set["Report"] = set()
+
+_VERDICTS = frozenset({"lost", "doubled"})
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Report:
     """The result of a simulation. ``print(report)`` shows the shortest script with a finding.
@@ -115,6 +124,11 @@ class Report:
     unfinished: int = 0
     warnings: Sequence[str] = ()
     again: Callable[[str], "Report"] | None = field(default=None, repr=False)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _VERDICTS:
+            unread.discard(self)
+        return object.__getattribute__(self, name)
 
     @property
     def never_twice(self) -> bool:
@@ -167,6 +181,14 @@ class Report:
         elif self.doubled and self.lost and self.shortest not in self.doubled:
             shown.append(self.doubled[0])
         return "\n\n".join([head, *map(str, shown), *self.warnings])
+
+
+def remember(report: Report) -> Report:
+    """Return a report, which the pytest plugin also gets if it has a finding."""
+    if report.lost or report.doubled:
+        losses.append(report)
+        unread.add(report)
+    return report
 
 
 def steps_of(course: Course, messages: Sequence[Message]) -> Sequence[ReportStep]:

@@ -42,6 +42,7 @@ NO_NAME = ("", " ", " \n", 5, Unshowable(), 10**5000, "x" * 201, "a\0b", "half \
 NO_COUNT = (0, -1, 1.5, "10", True, None, 2**31, 10**40, 10**5000, -(10**5000))
 NO_SWITCH = ("no", "yes", 0, 1, None, Unshowable())
 NO_DURATION = (5, 10**5000, "1 h", NOW, -timedelta(1), timedelta.max)
+NO_HISTORY = ("mysql://localhost/orders", "localhost:6379", "orders.sqlite3", "redsi://:secret@host")
 NO_CHOICE = ("guess", 5, True, ["park"], Unshowable())
 
 
@@ -59,7 +60,7 @@ class Nothing:
 TRIGGER: Mapping[str, Sequence[Any]] = {
     "destination": (*NO_NAME, [], ["orders", 5], {"orders"}, None, print),
     "name": NO_NAME,
-    "history": ("", 5, MemoryHistory, object()),
+    "history": ("", 5, MemoryHistory, object(), *NO_HISTORY),
     "resolver": (5, object(), "", "no such module:function"),
     "max_delivery_count": NO_COUNT,
     "uuid": (lambda: "", 5, "", "event_id", "body", "body.a b", "body.a = 1", "properties.a.b", "properties"),
@@ -68,7 +69,7 @@ TRIGGER: Mapping[str, Sequence[Any]] = {
     "shadow": NO_SWITCH,
     "keep_result": ("yes", 0, 1, None, timedelta(1), {"limit": 5}),
     "fingerprint": (Unshowable(), 5, "", "header", True, Nothing.asynchronously, lambda: b""),
-    "journal": ("", 0, 5, None, MemoryHistory()),
+    "journal": ("", 0, 5, None, MemoryHistory(), *NO_HISTORY),
     "tracing": NO_SWITCH,
     "redact": (5, "card", [], (), [CARD_NUMBERS, None], {CARD_NUMBERS}, asyncio.sleep),
     "history_time_to_live": (*NO_DURATION, None),
@@ -96,7 +97,7 @@ TRIGGER: Mapping[str, Sequence[Any]] = {
     "batch": NO_COUNT,
     "acknowledge_mode": (*NO_CHOICE, None),
     "max_body_size": (*(value for value in NO_COUNT if value != 2**31), 2**63),
-    "parking": (5, "", object(), MemoryHistory),
+    "parking": (5, "", object(), MemoryHistory, *NO_HISTORY),
     "local_parking_file": ("parked.sqlite3", 5),
     "raise_event_on_exception": NO_SWITCH,
     "raise_event_on_retry_failure": NO_SWITCH,
@@ -118,7 +119,7 @@ RETRY: Mapping[str, Sequence[Any]] = {
 SPARK: Mapping[str, Sequence[Any]] = {
     "destination": NO_NAME,
     "uuid": (*NO_TEXT, None),
-    "history": ("", 5, None, MemoryHistory(), "memory://"),
+    "history": ("", 5, None, MemoryHistory(), "memory://", *NO_HISTORY),
     "message_id": NO_TEXT,
     "delivery_count": NO_TEXT,
     "body": NO_TEXT,
@@ -145,7 +146,7 @@ FOREACH_BATCH: Mapping[str, Sequence[Any]] = {
     "committed": (5, "yes", True),
     "lease": TRIGGER["lease"],
     "retry": TRIGGER["retry"],
-    "parking": (5, "", object(), "memory://"),
+    "parking": (5, "", object(), "memory://", *NO_HISTORY),
     "parked_to": (5, "table"),
     "claims": (0, -1, 1.5, "10", True),
     "storage": (*NO_CHOICE, None),
@@ -179,7 +180,11 @@ CONSUMER: Mapping[str, Sequence[Any]] = {
     "metrics": (9464, "", "9464", "host", "host:port"),
 }
 
-RUN: Mapping[str, Sequence[Any]] = {"signals": NO_SWITCH, "until_idle": (-1, "5", True, float("nan"))}
+RUN: Mapping[str, Sequence[Any]] = {
+    "signals": NO_SWITCH,
+    "until_idle": (-1, "5", True, float("nan")),
+    "started": (5, "say"),
+}
 
 ROWS: Mapping[str, Sequence[Any]] = {"calls_per_second": (0, -1, "10", True, float("inf"))} | {
     name: SPARK[name]
@@ -407,8 +412,10 @@ async def test_what_is_no_message_is_refused_by_handle(call: str, given: Any) ->
     alone = Message(body="x", uuid="u-1") if call.endswith("batch") else given
 
     for wrong in (given, alone):
-        with pytest.raises(ConfigurationError, match=r"^message: must be a Message, .*; write Message\("):
+        with pytest.raises(ConfigurationError) as refused:
             await settled(asked(wrong))
+        assert refused.value.setting == "message"
+        assert refused.value.remedy.startswith("write [" if wrong is alone is not given else "write Message(")
 
 
 BROKEN = """from datetime import timedelta

@@ -66,16 +66,17 @@ class TestOnce:
         assert [outcome.status for outcome in outcomes] == [Status.NEW, Status.NEW, Status.DUPLICATE]
         assert len(effects.runs) == 2
 
-    async def test_a_trigger_over_another_one_has_its_function(self) -> None:
-        async def service(order: dict[str, str]) -> object:
+    def test_a_trigger_over_another_one_is_refused_because_the_inner_one_would_be_lost(self) -> None:
+        def service(order: dict[str, str]) -> object:
             return order
 
         inner = trigger("orders", name="book", history=MemoryHistory())(service)
-        outer = trigger("returns", name="take-back", history=MemoryHistory())(inner)
 
-        assert outer.is_async
-        assert (await outer.ahandle(message(body='{"id": "o-1"}'))).result == {"id": "o-1"}
-        assert outer.service is service
+        with pytest.raises(ConfigurationError) as refused:
+            trigger("returns", name="take-back", history=MemoryHistory())(inner)
+
+        assert refused.value.setting == "@trigger"
+        assert trigger("returns", name="take-back")(inner.service).service is service
 
     def test_what_an_object_that_is_called_keeps_hides_nothing_of_the_trigger(self) -> None:
         class Shop:

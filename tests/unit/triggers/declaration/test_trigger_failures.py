@@ -86,7 +86,7 @@ class TestFailures:
 
 
 def test_an_error_about_the_url_for_parked_messages_names_the_option() -> None:
-    book = made(Effects(), history=MemoryHistory(), parking="nope://h")
+    book = made(Effects(), history=MemoryHistory(), parking="memory://h?nope=1")
 
     with pytest.raises(ConfigurationError) as refused:
         book.handle(message())

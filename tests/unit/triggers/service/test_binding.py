@@ -359,6 +359,16 @@ class TestKindsOfServices:
         with pytest.raises(ConfigurationError, match=r"only \*args and \*\*kwargs.*functools.wraps"):
             Binding(wrapper)
 
+    @pytest.mark.parametrize("sign", ["*", "**"])
+    def test_parameters_that_get_nothing_are_refused(self, sign: str) -> None:
+        names: dict[str, Any] = {}
+        exec(f"def service({sign}order): ...", names)  # noqa: S102  (our own text)
+
+        with pytest.raises(ConfigurationError) as refused:
+            Binding(names["service"])
+
+        assert f"{sign}order" in refused.value.problem
+
     def test_what_makes_a_coroutine_is_known_as_asynchronous(self) -> None:
         async def service(order: Order) -> None:
             """Take an order."""

@@ -48,6 +48,20 @@ def test_a_failure_shows_the_script_and_the_seed(tmp_path: Path) -> None:
     assert "row 10: an earlier run did not finish" in shown
 
 
+def test_a_finding_that_the_test_does_not_check_fails_it(tmp_path: Path) -> None:
+    checked = "    assert report.never_twice and report.none_lost\n"
+    assert checked in _TEST
+    (tmp_path / "test_book.py").write_text(_TEST.replace(checked, ""))
+    (tmp_path / "test_looks.py").write_text(_TEST.replace(checked, "    assert not report.never_twice\n"))
+    (tmp_path / "test_fine.py").write_text(_TEST.replace(checked, "").replace(', in_doubt="execute"', ""))
+
+    shown = run_pytest(tmp_path)
+
+    assert "1 failed, 2 passed" in shown
+    assert "FAILED test_book.py" in shown
+    assert "DOUBLED: N-1: 2 times instead of 1" in shown
+
+
 def test_a_service_without_the_bug_passes(tmp_path: Path) -> None:
     (tmp_path / "test_book.py").write_text(_TEST.replace(', in_doubt="execute"', ""))
 

@@ -49,6 +49,17 @@ def test_messages_without_any_effect_are_refused(made: Any) -> None:
     assert refused.value.setting == "messages"
 
 
+@pytest.mark.parametrize("messages", [MESSAGES[0], [{"id": "N-1"}], {"id": "N-1"}, 5])
+def test_what_is_no_list_of_messages_is_refused(messages: Any) -> None:
+    bank = Effects()
+
+    with pytest.raises(ConfigurationError) as refused:
+        exactly_once(idle(bank), messages, effects=bank)
+
+    assert refused.value.setting == "message"
+    assert "Message(" in refused.value.remedy
+
+
 def test_an_effect_that_a_redelivery_alone_makes_is_found() -> None:
     bank = Effects()
 

@@ -20,7 +20,7 @@ from triggers.testing.simulator.batches.course import HEAD, BatchCourse, BatchRu
 from triggers.testing.simulator.course import FaultChoice
 from triggers.testing.simulator.effects import UNNAMED, Effects, EffectsBeginning
 from triggers.testing.simulator.process_memory import memory_of
-from triggers.testing.simulator.report import Finding, Report, Search
+from triggers.testing.simulator.report import Finding, Report, Search, remember
 from triggers.testing.simulator.script import FaultScript, Memory, Point
 from triggers.testing.simulator.surroundings import quiet
 
@@ -109,10 +109,7 @@ def exactly_once_batch(  # noqa: PLR0913  (the options of a test, each by its na
                     ledger.run = None
                 beginning.leave()
 
-    report = run(script)
-    if report.lost or report.doubled:
-        simulations.losses.append(report)
-    return report
+    return remember(run(script))
 
 
 def _rows_of(rows: Any, spark: Any) -> tuple[Sequence[Row], Callable[[Sequence[Row]], Any]]:
