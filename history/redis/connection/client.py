@@ -163,7 +163,7 @@ class RedisClient:
                 if pool is not None and (found := stranger_at(pool, error, setting="history")):
                     raise found from error
                 self.circuit.open(error, sure=_failed_to_connect(error))
-                raise HistoryUnavailableError(f"{doing} ({error})") from error
+                raise HistoryUnavailableError(doing) from error
             case FaultKind.NOT_NOW:
                 raise HistoryUnavailableError(with_next_step(doing, error)) from error
             case FaultKind.NEVER:

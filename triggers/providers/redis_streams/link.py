@@ -248,4 +248,4 @@ class RedisLink:
             return ProviderUnavailableError("the Redis server", with_next_step(doing, error))
         pool = pool_of(self._client)
         refusal = None if pool is None else stranger_at(pool, error, setting="provider")
-        return refusal or ProviderUnavailableError("the Redis server", f"{doing} ({error})")
+        return refusal or ProviderUnavailableError("the Redis server", doing)
