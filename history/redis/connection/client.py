@@ -22,6 +22,7 @@ from history.redis.connection.errors import (
     is_elsewhere,
     is_wrong_type,
     kind_of,
+    with_next_step,
 )
 from history.redis.connection.forks import survive_forks
 from history.redis.connection.probe import answers, close_client, hang_up, pool_of, stranger_at
@@ -164,7 +165,7 @@ class RedisClient:
                 self.circuit.open(error, sure=_failed_to_connect(error))
                 raise HistoryUnavailableError(doing) from error
             case FaultKind.NOT_NOW:
-                raise HistoryUnavailableError(f"{doing} ({error})") from error
+                raise HistoryUnavailableError(with_next_step(doing, error)) from error
             case FaultKind.NEVER:
                 raise configuration_error(error, doing, setting="history") from error
             case FaultKind.OTHER:

@@ -151,6 +151,32 @@ _ELSEWHERE_WORDS = re.compile(
 )
 
 
+#: The next step for an error that may pass: by its class in redis-py and its text, with a space between.
+_NEXT_STEPS = {
+    r"\bOOM\b|^OutOfMemoryError": "raise its setting maxmemory, or delete data that nobody needs",
+    r"\b(?:BUSY|UNKILLABLE)\b": "wait until the script of another program ends, or end it with SCRIPT KILL",
+    r"\bMISCONF\b": "make room on its disk; its log has the reason",
+    r"\bREADONLY\b|^ReadOnlyError|previous master is now a slave": (
+        "this is a replica: if it stays so, check that the address leads to the primary"
+    ),
+    r"\bMASTERDOWN\b|^MasterDownError": (
+        "this is a replica without its primary: if it stays so, check that the address leads to the primary"
+    ),
+    r"\bNOREPLICAS\b": "start its replicas, or lower its setting min-replicas-to-write",
+    r"\bLOADING\b|^BusyLoadingError": "wait until it has loaded its data",
+    r"\bCLUSTERDOWN\b|^ClusterDownError": "start the missing nodes; redis-cli --cluster check names them",
+    r"\bTRYAGAIN\b|^TryAgainError|\bTTL exhausted\b": "wait until the slot has moved to another node",
+    r"max number of clients reached": "raise its setting maxclients, or close connections of others",
+}
+
+
+def with_next_step(doing: str, error: Exception) -> str:
+    """Return the action that failed, the server's text, and what to do about it, if that is clear."""
+    text = f"{type(error).__name__} {error}"
+    step = next((step for words, step in _NEXT_STEPS.items() if re.search(words, text)), None)
+    return f"{doing} ({error})" if step is None else f"{doing} ({error}): {step}"
+
+
 def kind_of(error: Exception) -> FaultKind:
     """Return the remedy for an error of redis-py."""
     if _fault_of(error) is not None:

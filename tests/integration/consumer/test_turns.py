@@ -317,7 +317,7 @@ def test_a_turn_that_the_server_refuses_leaves_the_usual_calls(
 
     assert ran == list("abc")
     assert parked_in(redis_url, "orders") == []
-    assert caplog.text.count("by calls of their own") == 1
+    assert caplog.text.count("slower from now on") == 1
 
 
 @pytest.mark.parametrize("other", [True, False], ids=["another database", "the same"])

@@ -8,7 +8,13 @@ from redis._parsers.base import BaseParser
 from redis.exceptions import InvalidResponse, MaxConnectionsError
 
 from history.errors import ConfigurationError, NotPermittedError
-from history.redis.connection.errors import FaultKind, configuration_error, is_elsewhere, kind_of
+from history.redis.connection.errors import (
+    FaultKind,
+    configuration_error,
+    is_elsewhere,
+    kind_of,
+    with_next_step,
+)
 from history.redis.connection.urls import open_client, split_circuit
 
 NOT_NOW = [
@@ -65,6 +71,17 @@ def test_what_may_pass_is_not_now_and_told_from_what_another_server_may_do(reply
 
     assert kind_of(said(reply)) is FaultKind.NOT_NOW
     assert is_elsewhere(said(reply)) is not here
+
+
+@pytest.mark.parametrize("reply", [*NOT_NOW, "TTL exhausted."])
+def test_what_may_pass_keeps_the_servers_text_and_names_the_next_step(reply: str) -> None:
+    error = said(reply)
+    told = with_next_step("claiming", error)
+
+    _, after, step = told.partition(f"claiming ({error})")
+    assert after
+    # It was UNBLOCKED because the server changed: the next call finds the new one.
+    assert step.startswith(": ") is not reply.startswith("UNBLOCKED")
 
 
 @pytest.mark.parametrize("reply", NEVER)

@@ -185,8 +185,8 @@ class Turns:
         if not isinstance(error, HistoryUnavailableError):
             self._refused = True
             _log.warning(
-                "each message is completed, acknowledged and claimed by calls of their own, for all in one "
-                "failed: %s",
+                "slower from now on: each message is completed, acknowledged and claimed in separate calls, "
+                "because one call for all of these steps failed: %s",
                 text_of(error),
                 extra={"trigger": self.settings.name},
             )

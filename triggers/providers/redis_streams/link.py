@@ -21,6 +21,7 @@ from history.redis.connection.errors import (
     is_elsewhere,
     is_wrong_type,
     kind_of,
+    with_next_step,
 )
 from history.redis.connection.forks import survive_forks
 from history.redis.connection.permissions import Use, refusals_of
@@ -244,7 +245,7 @@ class RedisLink:
         if fault is FaultKind.NEVER:
             return configuration_error(error, doing, setting="provider")
         if fault is not FaultKind.UNANSWERED:  # any other answer of a server may pass
-            return ProviderUnavailableError("the Redis server", f"{doing} ({error})")
+            return ProviderUnavailableError("the Redis server", with_next_step(doing, error))
         pool = pool_of(self._client)
         refusal = None if pool is None else stranger_at(pool, error, setting="provider")
         return refusal or ProviderUnavailableError("the Redis server", doing)
