@@ -12,7 +12,7 @@ from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn, cast, get_args
+from typing import Any, NoReturn, get_args
 
 from history.entry import LONGEST
 from history.errors import ConfigurationError, MissingExtraError
@@ -210,7 +210,7 @@ def check_messages(messages: Any) -> list[Message]:
     """
     if not isinstance(messages, Iterable) or isinstance(messages, Message):
         refuse_message(messages)
-    checked = list(cast("Iterable[Any]", messages))
+    checked: list[Any] = list(messages)  # pyright: ignore[reportUnknownArgumentType]  (a user's)
     for message in checked:
         if not isinstance(message, Message):
             refuse_message(message)
