@@ -5,7 +5,7 @@ in one header, as a JSON object.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from history.message import HEADER_FIELDS, Message
@@ -34,10 +34,13 @@ _OURS = frozenset(_SPELLED.values())
 T = TypeVar("T")
 
 
-def spelled(headers: Mapping[str, T]) -> dict[str, T]:
-    """Return headers with our spelling of known names: other publishers may write them in any case."""
+def spelled(headers: dict[str, T]) -> dict[str, T]:
+    """Return headers with our spelling of known names: other publishers may write them in any case.
+
+    If all names are ours, it returns the same dictionary.
+    """
     if headers.keys() <= _OURS:
-        return dict(headers)
+        return headers
     renamed: dict[str, T] = {}
     for name, value in headers.items():
         if name in _OURS:

@@ -16,13 +16,12 @@ from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from history.message import UNDEFINED_COUNT
 from triggers.providers.brokers.push_receiver import Inbox, PushToken
 from triggers.providers.kafka.beginnings import Losses, committed_by, resumed
 from triggers.providers.kafka.codec import Consumed
 from triggers.providers.kafka.driver import QUIET, driver
 from triggers.providers.kafka.errors import AT_END, Refusals
-from triggers.providers.kafka.membership import LOOK, PATIENCE, SHARING, Membership, consumed
+from triggers.providers.kafka.membership import LOOK, PATIENCE, SHARING, Membership, record_of
 from triggers.providers.kafka.offsets import Partition
 from triggers.providers.kafka.settings import Start
 from triggers.providers.provider import ProviderUnavailableError
@@ -239,7 +238,8 @@ class Member(Membership):
                 self._on_error(error)
             return
         self._unheard.clear()
-        partition, offset = self._partitions.get(message.partition()), message.offset()
+        number, offset = message.partition(), message.offset()
+        partition = self._partitions.get(number)
         if partition is None:
             return  # no longer ours
         if offset != partition.next_offset:
@@ -250,11 +250,12 @@ class Member(Membership):
             again = partition.take(offset)
             if again is None:
                 return  # settled by its previous consumer
-            entry = HandedRecord(partition, consumed(message, count=UNDEFINED_COUNT, again=again))
+            came = Consumed(partition.topic, number, offset, record_of(message), again)
+            entry = HandedRecord(partition, came)
             if self._credit > 0:
                 self._hand_out(entry)
             else:  # nobody wants it any more; it has been fetched, and waits here
-                heapq.heappush(self._waiting, (0.0, entry.consumed.offset, next(self._numbers), entry))
+                heapq.heappush(self._waiting, (0.0, offset, next(self._numbers), entry))
 
     def _begin_anew(self, partition: Partition, offset: int) -> Partition:
         """Forget a partition's position if its log goes back: the committed offset means nothing in it."""

@@ -15,7 +15,7 @@ from typing import Any
 from history.shell import fail, fulfil
 from history.support.forks import at_fork, keep
 from triggers.providers.brokers.push_receiver import Inbox, PushToken
-from triggers.providers.kafka.codec import Consumed, KafkaRecord
+from triggers.providers.kafka.codec import KafkaRecord
 from triggers.providers.kafka.driver import driver
 from triggers.providers.kafka.errors import (
     ALL_BROKERS_DOWN,
@@ -245,9 +245,8 @@ def _belongs_to_the_parent(member: Membership) -> None:
     member.abandon()
 
 
-def consumed(message: Any, *, count: int, again: bool) -> Consumed:
+def record_of(message: Any) -> KafkaRecord:
     """Return what came, free of the driver."""
     time_type, milliseconds = message.timestamp()
     timestamp = None if time_type == driver.TIMESTAMP_NOT_AVAILABLE else milliseconds
-    record = KafkaRecord(message.value(), message.key(), message.headers() or (), timestamp)
-    return Consumed(message.topic(), message.partition(), message.offset(), record, again, count)
+    return KafkaRecord(message.value(), message.key(), message.headers() or (), timestamp)

@@ -25,7 +25,7 @@ from history.support.forks import keep
 from triggers.providers.brokers.push_receiver import Inbox, PushToken
 from triggers.providers.kafka.codec import Consumed
 from triggers.providers.kafka.driver import QUIET, driver
-from triggers.providers.kafka.membership import LOOK, PATIENCE, Membership, consumed
+from triggers.providers.kafka.membership import LOOK, PATIENCE, Membership, record_of
 
 _log = logging.getLogger(__name__)
 
@@ -188,9 +188,9 @@ class ShareMember(Membership):
             if message.error() is not None:
                 self._on_bad_record(message)
                 continue
-            number = message.delivery_count()
-            lock = LockedRecord(consumed(message, count=number, again=number > 1), until)
-            self._locks[message.partition(), message.offset()] = lock
+            place, number = (message.partition(), message.offset()), message.delivery_count()
+            came = Consumed(message.topic(), *place, record_of(message), number > 1, number)
+            lock = self._locks[place] = LockedRecord(came, until)
             self._kept.append(lock)
 
     def _on_bad_record(self, message: Any) -> None:
