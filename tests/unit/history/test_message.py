@@ -42,7 +42,7 @@ def test_headers_that_are_not_a_mapping_are_refused_by_name(headers: Any) -> Non
         ({"body": {1: 2}}, ("body",)),
         ({"properties": {"tags": ["a"]}}, ("properties", "tags")),
     ],
-    ids=str,
+    ids=["a time within", "an object", "a number as key", "a list as property"],
 )
 def test_a_value_that_no_message_can_have_is_one_error_at_its_field(
     fields: dict[str, Any], where: tuple[str, ...]
