@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from history.beside.kept import beside_of
+from history.beside.kept import needed_beside
 from history.bridge import drive
 from history.errors import DoubtlessError, MissingExtraError
 from history.opening import open_history
@@ -113,8 +113,7 @@ def create_app(
     """
     file, kept_for = access.security_log.opened(), access.security_log.kept_for
     opened = store or open_history(history)
-    kept = beside_of(opened)
-    log = None if kept is None else kept.security_log
+    log = needed_beside(opened, "history", "security log").security_log
     recorder = Recorder(log, file, kept_for=kept_for, background=background)
     operations = Operations.over(
         opened,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from history.beside.kept import beside_of
+from history.beside.kept import needed_beside
 from history.store import HistoryStore
 from history.support.urls import origin
 from triggers.configuration import Configuration
@@ -69,7 +69,11 @@ class Operations:
 
         The configuration says where the journals of other triggers are. ``recorder`` writes the security log;
         by default to the history and the log.
+
+        Raises:
+            ConfigurationError: the history has no records.
         """
+        kept = needed_beside(store, "history", "commands")
         here = [each.name for each in triggers if each.history_source in (CONSUMERS_DEFAULT, history)]
         pulse = Pulse(store, names=here, others=_others(history, triggers), background=background)
         surveyor = Surveys(pulse, background=background)
@@ -77,10 +81,8 @@ class Operations:
         jobs = Jobs(pulse.store_of, surveyor, by_name, history)
         places = Places(providers, triggers, background=background)
         journals = Journals(store, triggers=triggers, configuration=configuration, store_of=pulse.store_of)
-        kept = beside_of(store)
-        log = None if kept is None else kept.security_log
-        recorder = recorder or Recorder(log, background=background)
-        address = store.control.address
+        recorder = recorder or Recorder(kept.security_log, background=background)
+        address = kept.control.address
         charts = Charts(pulse, background=background)
         return cls(store, address, by_name, surveyor, pulse, jobs, places, journals, recorder, charts)
 

@@ -58,7 +58,7 @@ class Journals:
         return None if url is None else hidden(url)
 
     def read(self, trigger: str, uuid: str | None = None, *, limit: int = 100) -> Sequence[JournalLine]:
-        """Return the last lines, the oldest first; none if the store keeps no journal.
+        """Return the last lines, the oldest first; none if the store keeps no records.
 
         Raises:
             UnavailableError: its server is unavailable.

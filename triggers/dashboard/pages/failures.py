@@ -9,7 +9,6 @@ from itertools import islice
 from starlette.responses import Response
 
 from history.beside.journal import JournalLine
-from history.beside.kept import beside_of
 from history.store.control import Counts
 from history.store.parking import ParkedKind
 from triggers.dashboard.visit import Visit
@@ -66,7 +65,6 @@ def failures(visit: Visit) -> Response:
         survey=survey,
         problems=problems,
         away=operations.pulse.away,
-        keeps_journal=beside_of(operations.store) is not None,
     )
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from starlette.responses import Response
 
-from history.beside.kept import beside_of
+from history.beside.kept import needed_beside
 from history.beside.security import SecurityEvent, SecurityLog, SecurityRecord
 from history.bridge import drive
 from history.errors import ConfigurationError
@@ -59,16 +59,15 @@ def security(visit: Visit) -> Response:
         visit.asked("who") or None, visit.asked("what") or None, _day(visit, "since"), _day(visit, "until")
     )
     refuse_unknown("what", "event", wanted.what, [event.value for event in SecurityEvent])
-    kept = beside_of(visit.operations.store)
+    log = needed_beside(visit.operations.store, "history", "security log").security_log
     visit.operations.recorder.wait(PATIENCE)
-    rows, cursor = ([], None) if kept is None else _found(kept.security_log, wanted, visit.asked("cursor"))
+    rows, cursor = _found(log, wanted, visit.asked("cursor"))
     return visit.show(
         "security.html",
         rows=rows,
         cursor=cursor,
         wanted=wanted,
         events=list(SecurityEvent),
-        is_kept=kept is not None,
     )
 
 

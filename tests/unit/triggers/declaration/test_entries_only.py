@@ -12,6 +12,7 @@ from history.opening import open_local_parking
 from tests.fixtures.beside import EntriesOnly
 from tests.unit.helpers.in_memory import Effects, made, message
 from triggers import Consumer, Status, trigger
+from triggers.dashboard.operations import Operations
 from triggers.guards import protect
 from triggers.pipeline.parking.sweep import sweep
 from triggers.providers.memory import MemoryProvider
@@ -90,3 +91,10 @@ def test_an_option_that_needs_records_is_refused(
         book.handle(message())
 
     assert refused.value.setting == setting
+
+
+def test_the_dashboard_needs_records(store: HistoryStore) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        Operations.over(store, "memory://", [])
+
+    assert refused.value.setting == "history"
