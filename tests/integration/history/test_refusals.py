@@ -1,7 +1,6 @@
 """What a server refuses: for now, which is waited for, or for ever, which somebody has to mend."""
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,13 +9,12 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
-import redis
 from sqlalchemy import create_engine, event
 
 from history import CircuitOpenError, HistoryUnavailableError, SqlHistory, open_history
 from history.bridge import drive
 from tests.fixtures.servers.http_server import HttpServer
-from tests.fixtures.servers.redis import connected
+from tests.fixtures.servers.redis import busy, configured, connected
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Lane, send
 from triggers import ConfigurationError, Message, ProviderUnavailableError, open_provider
@@ -145,46 +143,6 @@ class TestRedisForEver:
 
             with pytest.raises(ConfigurationError, match="a user with this permission"):
                 let_it_suspend_and_forbid()
-
-
-@contextmanager
-def configured(client: Any, **settings: object) -> Generator[None, None, None]:
-    """Change settings of a server for a while."""
-    names = {name: name.replace("_", "-") for name in settings}
-    before = {name: client.config_get(name)[name] for name in names.values()}
-    for name, value in settings.items():
-        client.config_set(names[name], value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            client.config_set(name, value)
-
-
-@contextmanager
-def busy(client: Any) -> Generator[None, None, None]:
-    """Keep a server busy with a script."""
-
-    def spin() -> None:
-        url = f"redis://127.0.0.1:{client.connection_pool.connection_kwargs['port']}"
-        with connected(url) as other, pytest.raises(redis.ResponseError, match="killed"):
-            other.eval("while true do end", 0)
-
-    with configured(client, busy_reply_threshold=20):
-        spinning = threading.Thread(target=spin)
-        spinning.start()
-        eventually(lambda: _says_busy(client))
-        yield
-        client.execute_command("SCRIPT", "KILL")
-        spinning.join()
-
-
-def _says_busy(client: Any) -> bool:
-    try:
-        client.ping()
-    except Exception as error:  # noqa: BLE001  (any error reply)
-        return "BUSY" in str(error)
-    return False
 
 
 @contextmanager

@@ -4,16 +4,13 @@ import itertools
 import logging
 import shutil
 import struct
-import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from redis.exceptions import ResponseError
 
 from history.bridge import drive
 from history.contract.common import state_of
@@ -23,7 +20,7 @@ from history.message import Message, Uuid
 from history.redis import RedisHistory
 from history.store import BatchOwner, HistoryStore
 from tests.fixtures.backups import backup_of
-from tests.fixtures.servers.redis import connected
+from tests.fixtures.servers.redis import busy, connected
 from tests.fixtures.waiting import PATIENCE, eventually
 from triggers import trigger
 from triggers.testing.redis_server import RedisServer
@@ -428,7 +425,7 @@ def test_a_server_that_was_restarted_under_a_client_is_noticed_before_its_next_c
 
 
 def test_a_server_that_was_busy_when_a_client_connected_again_grants_no_fence_twice(tmp_path: Path) -> None:
-    with RedisServer(tmp_path, appendonly="no", save="3600 1", **{"busy-reply-threshold": "1"}) as server:
+    with RedisServer(tmp_path, appendonly="no", save="3600 1") as server:
         one, other = RedisHistory.from_url(server.url), RedisHistory.from_url(server.url)
         claim(one, "u0")
         with connected(server.url) as client:
@@ -437,40 +434,13 @@ def test_a_server_that_was_busy_when_a_client_connected_again_grants_no_fence_tw
         server.kill()
         server.start()
 
-        with busy(server), pytest.raises(HistoryUnavailableError):
+        with connected(server.url) as client, busy(client), pytest.raises(HistoryUnavailableError):
             claim(one, "u2")
 
         # It was granted nothing that was lost, and the server could not tell it that it is another one.
         assert min(claim(one, "u3")) > max(lost)
         for history in (one, other):
             drive(history.close())
-
-
-@contextmanager
-def busy(server: RedisServer) -> Iterator[None]:
-    """Let the server run a script of another program that does not end."""
-    with connected(server.url) as client, connected(server.url) as watcher:
-
-        def run() -> None:
-            with suppress(ResponseError):  # the script is killed
-                client.eval("while true do end", 0)
-
-        running = threading.Thread(target=run)
-        running.start()
-        eventually(lambda: _is_busy(watcher))
-        try:
-            yield
-        finally:
-            watcher.script_kill()
-            running.join(PATIENCE)
-
-
-def _is_busy(client: Any) -> bool:
-    try:
-        client.ping()
-    except ResponseError as error:
-        return "BUSY" in str(error)
-    return False
 
 
 def grown_old(client: Any) -> None:
