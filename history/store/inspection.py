@@ -12,7 +12,7 @@ class Capability(StrEnum):
 
     MESSAGES = "claim, renew and complete messages"
     PARKING = "park messages and decide about them"
-    CONTROL = "report to operators and take their orders"
+    CONTROL = "report to operators and get their commands"
     UPKEEP = "purge what has expired"
     JOURNAL = "keep the journal"
     JOINING = "join messages"

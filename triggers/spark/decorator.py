@@ -219,5 +219,8 @@ class ForeachBatch(BatchHandler):
 def _check_function(function: Any) -> None:
     if not callable(function):
         raise ConfigurationError("foreach_batch", f"{function!r:.60} is not callable", "decorate a function")
+    if isinstance(function, ForeachBatch):
+        problem = f"{function.name} is decorated already"
+        raise ConfigurationError("foreach_batch", problem, "decorate the function itself, once")
     if inspect.iscoroutinefunction(function):
         raise ConfigurationError("foreach_batch", "Spark calls no coroutine function", "write a plain one")

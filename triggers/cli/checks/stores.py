@@ -125,7 +125,7 @@ def _claims(of: str, name: str, store: HistoryStore) -> Iterator[CheckFinding]:
     yield CheckFinding(
         of,
         Level.WARNING if slow else Level.OK,
-        f"it takes claims and lets them go, in {milliseconds_since(begun, calls)} a call",
+        f"it makes and releases claims, in {milliseconds_since(begun, calls)} a call",
         "every message waits for two calls: move it nearer, or use batch= or concurrency=" if slow else "",
     )
     apart = timedelta(0) if entry is None else abs(entry.read_at - asked_at)

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from triggers import ConfigurationError, Message, trigger
-from triggers.testing import Effects, exactly_once
+from triggers.spark import foreach_batch
+from triggers.testing import Effects, exactly_once, exactly_once_batch
 
 pytestmark = pytest.mark.slow
 
@@ -58,6 +59,28 @@ def test_what_is_no_list_of_messages_is_refused(messages: Any) -> None:
 
     assert refused.value.setting == "message"
     assert "Message(" in refused.value.remedy
+
+
+@pytest.mark.parametrize("rows", [{"uuid": "1"}, ["1"], 5, "1"])
+def test_what_is_no_list_of_rows_is_refused(rows: Any) -> None:
+    @foreach_batch("orders", name="load", uuid="uuid", history="sqlite:///unused.db")
+    def load(new: Any, batch_id: int) -> None: ...
+
+    with pytest.raises(ConfigurationError) as refused:
+        exactly_once_batch(load, rows, effects=Effects())
+
+    assert refused.value.setting == "rows"
+
+
+def test_a_function_of_batches_is_decorated_once() -> None:
+    declare = foreach_batch("orders", name="load", uuid="uuid", history="sqlite:///unused.db")
+
+    def load(new: Any, batch_id: int) -> None: ...
+
+    with pytest.raises(ConfigurationError) as refused:
+        declare(declare(load))
+
+    assert refused.value.setting == "foreach_batch"
 
 
 def test_an_effect_that_a_redelivery_alone_makes_is_found() -> None:

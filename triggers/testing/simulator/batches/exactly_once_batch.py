@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from history.errors import ConfigurationError
+from history.support.rendering import shown
 from triggers.service.checking import check_whole
 from triggers.service.signatures import innermost
 from triggers.spark import ForeachBatch
@@ -118,6 +119,12 @@ def _rows_of(rows: Any, spark: Any) -> tuple[Sequence[Row], Callable[[Sequence[R
         session, schema = spark or rows.sparkSession, rows.schema
         listed = [row.asDict(recursive=True) for row in rows.collect()]
     else:
+        if not isinstance(rows, Sequence) or not all(isinstance(row, Mapping) for row in cast("Any", rows)):
+            raise ConfigurationError(
+                "rows",
+                f"{shown(cast('object', rows))} is not a list of dicts",
+                'write [{"uuid": "order-1"}], or a DataFrame',
+            )
         listed = [dict(row) for row in cast("Sequence[Row]", rows)]
         session = spark or _session()
         schema = session.createDataFrame(listed).schema if listed else None
