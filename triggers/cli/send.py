@@ -193,7 +193,8 @@ def _read_from(file: Path, destination: str) -> Path:
     Raises:
         ConfigurationError: it does not exist, and the destination is a file: the two were swapped.
     """
-    if str(file) != "-" and not file.exists() and Path(destination).is_file():
+    # os.path, because Path raises for a name that is too long.
+    if str(file) != "-" and os.path.isfile(destination) and not os.path.exists(file):  # noqa: PTH110, PTH113
         raise ConfigurationError(
             "FILE", f"there is no file {file}", f"write the destination first: {file} {destination}"
         )
