@@ -79,6 +79,7 @@ class Services(selector_ioloop_adapter.SelectorIOServicesAdapter):  # type: igno
     def __init__(self, loop: Any) -> None:
         cast("Any", super()).__init__(loop)
         self._drop_socket: Callable[[], object] = lambda: None
+        self._stopped: Exception | None = None
 
     def connect_socket(self, sock: socket.socket, *arguments: Any, **options: Any) -> Any:
         """Connect as pika does."""
@@ -93,6 +94,8 @@ class Services(selector_ioloop_adapter.SelectorIOServicesAdapter):  # type: igno
         def packing() -> Any:
             protocol = protocol_factory()
             protocol.data_received = Packer(protocol.data_received).feed
+            lost = protocol.connection_lost
+            protocol.connection_lost = lambda error: lost(error or self._stopped)  # pika asserts a reason
             return protocol
 
         def connected(result: Any) -> None:
@@ -110,6 +113,7 @@ class Services(selector_ioloop_adapter.SelectorIOServicesAdapter):  # type: igno
 
         pika cannot close a connection that has not opened, and leaves its socket to the garbage collector.
         """
+        self._stopped = ConnectionAbortedError("closed before it has opened")
         self._drop_socket()
         self.add_callback_threadsafe(self.get_native_ioloop().stop)
 

@@ -93,6 +93,8 @@ def test_a_connection_that_has_not_opened_can_be_closed(scheme: str, silent: soc
     asking = threading.Thread(target=ping)
     asking.start()
     line, _ = silent.accept()
+    line.settimeout(PATIENCE)
+    assert line.recv(1), "the client waits for an answer"
     begun = time.monotonic()
     drive(provider.close())
     took = time.monotonic() - begun
