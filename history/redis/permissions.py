@@ -9,6 +9,7 @@ from history.beside.filters import FILTERS
 from history.beside.firsts import FIRSTS
 from history.beside.joining import DUE, PARTS, PERIODS
 from history.beside.parking import DECISIONS, LABELS, MESSAGES, UUIDS
+from history.beside.results import FAILURES
 from history.beside.security import SECURITY
 from history.redis.assembly import DEFAULT_PACKAGE, script_names
 from history.redis.connection.client import TRIGGERS_KEY, RedisClient, keys_of
@@ -67,7 +68,7 @@ _WAITING = frozenset(Capability) - {
 #: A trigger's keys, without its prefix.
 _KEYS: Mapping[Capability, tuple[str, ...]] = {
     Capability.PARKING: (
-        f"{MESSAGES.name}:{'0' * 48}",
+        *(f"{MESSAGES.name}:{'0' * 48}", f"{FAILURES.name}:{'0' * 32}"),
         *(f"{kind.name}{part}" for kind in (LABELS, UUIDS) for part in ("", ":keys", ":times")),
         DECISIONS.name,
     ),
