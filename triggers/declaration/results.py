@@ -47,10 +47,11 @@ class ResultKeeper:
             entry_kind = None if end is None else end.aftermath.entry
             if end is not None and entry_kind is not None and run.fence is not None and run.message.uuid:
                 try:
+                    failure = run.failure
                     data = (
                         encode_result(end.result, self.keep.limit)
-                        if end.error is None
-                        else encode_failure(end.error, run.redact)
+                        if failure is None
+                        else encode_failure(failure)
                     )
                     lasting = self.keep.for_ or self.settings.history_time_to_live
                     kept = KeptResult(run.fence, data)

@@ -58,6 +58,7 @@ from triggers.pipeline.duplicates import Forward, is_duplicate, tell_of_duplicat
 from triggers.pipeline.execution import Execution, Pause, ServiceTransaction
 from triggers.pipeline.finding import NO_HISTORY, NOT_ASKED
 from triggers.pipeline.judge import Judge
+from triggers.pipeline.parking.failures import keep_failures, recall_failures
 from triggers.pipeline.parking.lot import ParkingLot, park_raw
 from triggers.pipeline.routing import Routing, drop_expired
 from triggers.pipeline.run import MACHINERY, UNPARKED_DELAY, Run
@@ -390,6 +391,7 @@ class MessagePipeline:
         others = [run for run in runs if run not in blamed]
         for run in others:
             self._answer(run)
+        await keep_failures(others, self.settings, self.store)
         if given_up := [run for run in others if run.parks or run.raises_event]:
             await self._give_up(given_up)
         if blamed:
@@ -500,12 +502,14 @@ class MessagePipeline:
         if done:
             await self._settle(done)
         if others:
+            await keep_failures(others, self.settings, self.store)
             await self._give_up(others)
             if ended := [run for run in others if (run.claimed or run.holds) and run.is_kept]:
                 await self._settle(ended)
 
     async def _give_up(self, runs: Sequence[Run]) -> None:
         """Publish an event for given up messages and park them, as the table says."""
+        await recall_failures(runs, self.settings, self.store)
         for run in runs:
             if run.raises_event:
                 await self._publish(run)

@@ -22,6 +22,7 @@ from triggers.pipeline.end import End
 from triggers.pipeline.finding import NOT_ASKED, UNREACHABLE, Finding, found_in
 from triggers.service.failures import own_error
 from triggers.service.identity import Identify
+from triggers.service.keeping import FailedBeforeError, Failure
 from triggers.service.outcome import Outcome
 from triggers.service.places import place_of
 
@@ -87,8 +88,8 @@ class Run:
     parked: bool | None = None
     #: For a duplicate: what the first run returned, in a tuple; None if that is not known.
     kept: tuple[Any] | None = None
-    #: For a duplicate: how the first run failed, if that is known.
-    failed_before: Exception | None = None
+    #: How the run failed that completed its entry, if that is known.
+    failed_before: Failure | None = None
     event: RetrievalFailureEvent | None = None
     #: Until when its lease lasts, as far as known, by the monotonic clock; 0 without one.
     alive_until: float = 0.0
@@ -125,6 +126,15 @@ class Run:
     def error(self) -> BaseException | None:
         """The error that the service raised, or that kept it from running."""
         return self.problem if self.end is None else self.end.error
+
+    @property
+    def failure(self) -> Failure | None:
+        """What is told of this run's error, or else of the run that completed its entry."""
+        error = self.error
+        if error is None:
+            return self.failed_before
+        place = place_of(error, without=MACHINERY)
+        return Failure(class_of(error), self.text_of(error), self.trace, place)
 
     @property
     def claimed(self) -> bool:
@@ -262,6 +272,7 @@ class Run:
             if self.end is None
             else self.end.error is not None
         )
+        error_class, error_message, error_trace, error_place = self.failure or (None, None, None, None)
         return Parked(
             id=self._parked_id(trigger),
             trigger_name=trigger,
@@ -271,10 +282,10 @@ class Run:
             destination=self.message.destination,
             message=self.message,
             evidence=self.evidence(),
-            error_class=None if self.error is None else class_of(self.error),
-            error_message=None if self.error is None else self.text_of(self.error),
-            error_trace=self.trace,
-            error_place=None if self.error is None else place_of(self.error, without=MACHINERY),
+            error_class=error_class,
+            error_message=error_message,
+            error_trace=error_trace,
+            error_place=error_place,
         )
 
     def _parked_id(self, trigger: str) -> str:
@@ -283,13 +294,14 @@ class Run:
 
     def make_event(self, trigger: str, destination: str, index: int = 0) -> RetrievalFailureEvent:
         """Return the event that reports that this message is given up."""
+        error_class, error_message, *_ = self.failure or (None, None)
         return RetrievalFailureEvent(
             trigger_name=trigger,
             destination=destination,
             destination_index=index,
             delivery_count=self.message.delivery_count,
-            exception_class=None if self.error is None else class_of(self.error),
-            exception_message=None if self.error is None else self.text_of(self.error),
+            exception_class=error_class,
+            exception_message=error_message,
             cause=self._cause() or Cause.SERVICE_FAILED,
             message=self.message.copied(),
         )
@@ -306,6 +318,7 @@ class Run:
         """Return the result of the message."""
         decision, end = self.decision, self.end
         assert decision is not None  # noqa: S101  (every run is judged before it is answered)
+        before = self.failed_before
         # By position: with names it takes twice as long, and every message makes one.
         return Outcome(
             decision.status,
@@ -318,7 +331,7 @@ class Run:
             self.parked is True,
             0.0 if self.acknowledge else self._delay().total_seconds(),
             (self.kept and self.kept[0]) if end is None else end.result,
-            self.error if self.failed_before is None else self.failed_before,
+            self.error if before is None else FailedBeforeError(before.error_class, before.error_message),
             self.event,
             self.message.uuid,
             self.attempts,

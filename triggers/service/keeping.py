@@ -3,14 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from history.errors import DoubtlessError
-from history.support.redaction import Redaction
-from history.support.rendering import class_of, text_of
 from triggers.service.checking import check_choice, check_duration, check_kind, check_whole
 
 Codec = Literal["json"]
@@ -58,6 +56,15 @@ def keep_of(option: Any) -> Keep | None:
     return option if isinstance(option, Keep) else None
 
 
+class Failure(NamedTuple):
+    """What is told of an exception: its class, its text, its traceback, and the line that raised it."""
+
+    error_class: str
+    error_message: str
+    error_trace: str | None
+    error_place: str | None
+
+
 class FailedBeforeError(DoubtlessError):
     """The first run of this uuid failed for good, with ``error_class`` and ``error_message``."""
 
@@ -92,21 +99,21 @@ def encode_result(result: Any, limit: int) -> bytes:
     return data
 
 
-def encode_failure(error: BaseException, redact: Redaction | None = None) -> bytes:
-    """Return the kept form of a failure: its class and its text, shortened if it is long."""
-    return _FAILURE + to_json([class_of(error), text_of(error, redact)])
+def encode_failure(failure: Failure) -> bytes:
+    """Return the kept form of a failure."""
+    return _FAILURE + to_json(failure)
 
 
-def decode_failure(data: bytes) -> FailedBeforeError:
-    """Return the exception for a kept failure.
+def decode_failure(data: bytes) -> Failure:
+    """Return a kept failure.
 
     Raises:
         NotKeptError: this version cannot read it.
     """
     try:
         if data.startswith(_FAILURE):
-            error_class, error_message = from_json(data[len(_FAILURE) :])
-            return FailedBeforeError(str(error_class), str(error_message))
+            error_class, error_message, trace, place = from_json(data[len(_FAILURE) :])
+            return Failure(str(error_class), str(error_message), trace, place)
     except ValueError as error:
         raise NotKeptError(f"it is not a failure ({error})") from error
     raise NotKeptError("it was written by another version")

@@ -35,6 +35,7 @@ class Outcome(NamedTuple):
 
     ``result_kept`` is True if this message is a duplicate and ``result`` is the result of the first run. If
     results are kept and the first run failed for good, ``error`` is a :class:`~triggers.FailedBeforeError`.
+    So it is for a message that is given up because its transacted service failed for good before.
     """
 
     status: Status | None

@@ -116,6 +116,10 @@ class TestFailures:
         assert (second.rejected, second.executed, second.parked) == (True, False, True)
         assert second.event is not None
         assert second.event.cause is Cause.FAILED_BEFORE
+        assert (second.event.exception_class, second.event.exception_message) == (
+            "triggers.FatalError",
+            "no such order",
+        )
 
     def test_a_body_that_is_no_order_is_remembered_as_failed(self, shop: Shop, made: Make) -> None:
         def book_number(body: int, connection: Connection) -> None:

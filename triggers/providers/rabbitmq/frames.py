@@ -87,24 +87,31 @@ class Services(selector_ioloop_adapter.SelectorIOServicesAdapter):  # type: igno
         return cast("Any", super()).connect_socket(sock, *arguments, **options)
 
     def create_streaming_connection(
-        self, protocol_factory: Callable[[], Any], *, on_done: Callable[[Any], None], **options: Any
+        self, protocol_factory: Callable[[], Any], *arguments: Any, **options: Any
     ) -> Any:
         """Connect as pika does, with a :class:`Packer` before the protocol."""
+        tell: Callable[[Any], None] = options.pop("on_done")
 
         def packing() -> Any:
             protocol = protocol_factory()
             protocol.data_received = Packer(protocol.data_received).feed
-            lost = protocol.connection_lost
-            protocol.connection_lost = lambda error: lost(error or self._stopped)  # pika asserts a reason
+            tell_lost = protocol.connection_lost
+
+            def lost(error: Exception | None) -> None:
+                tell_lost(error or self._stopped)  # pika asserts that there is a reason
+
+            protocol.connection_lost = lost
             return protocol
 
         def connected(result: Any) -> None:
             if isinstance(result, tuple):
                 transport, _ = cast("tuple[Any, Any]", result)
                 self._drop_socket = transport.abort
-            on_done(result)
+            tell(result)
 
-        connecting = cast("Any", super()).create_streaming_connection(packing, on_done=connected, **options)
+        connecting = cast("Any", super()).create_streaming_connection(
+            packing, *arguments, on_done=connected, **options
+        )
         self._drop_socket = connecting.cancel
         return connecting
 
@@ -115,7 +122,8 @@ class Services(selector_ioloop_adapter.SelectorIOServicesAdapter):  # type: igno
         """
         self._stopped = ConnectionAbortedError("closed before it has opened")
         self._drop_socket()
-        self.add_callback_threadsafe(self.get_native_ioloop().stop)
+        services = cast("Any", self)
+        services.add_callback_threadsafe(services.get_native_ioloop().stop)
 
 
 class Packer:
