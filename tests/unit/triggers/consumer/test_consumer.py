@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -164,6 +165,26 @@ async def test_a_consumer_that_has_run_says_so_in_place_of_consuming_nothing() -
 
     with pytest.raises(ConfigurationError, match=r"run: .* has run already.*; make another AsyncConsumer"):
         await consumer.run(until_idle=0.01)
+
+
+async def in_time() -> None: ...
+
+
+def of_a_message(message: Message) -> None: ...
+
+
+@pytest.mark.parametrize("started", [in_time, of_a_message, "running"])
+@pytest.mark.parametrize("consumer_class", [Consumer, AsyncConsumer])
+def test_what_cannot_report_the_start_is_refused_before_the_start(consumer_class: Any, started: Any) -> None:
+    @trigger("orders", name="book", history=None)
+    def book(message: Message) -> None: ...
+
+    consumer = consumer_class([book], MemoryProvider())
+
+    with pytest.raises(ConfigurationError) as refused:
+        drive(consumer.run(until_idle=0.01, started=started))
+
+    assert refused.value.setting == "started"
 
 
 def test_acknowledgements_that_the_provider_refuses_are_counted() -> None:
