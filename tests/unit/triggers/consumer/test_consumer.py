@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from history import ConfigurationError, MemoryHistory, Message
-from history.bridge import drive
+from history.bridge import drive, settled
 from tests.fixtures.waiting import PATIENCE, eventually
 from triggers import AsyncConsumer, Consumer, trigger
 from triggers.providers.memory import MemoryProvider, MemoryReceiver
@@ -167,24 +167,28 @@ async def test_a_consumer_that_has_run_says_so_in_place_of_consuming_nothing() -
         await consumer.run(until_idle=0.01)
 
 
-async def in_time() -> None: ...
-
-
-def of_a_message(message: Message) -> None: ...
-
-
-@pytest.mark.parametrize("started", [in_time, of_a_message, "running"])
 @pytest.mark.parametrize("consumer_class", [Consumer, AsyncConsumer])
-def test_what_cannot_report_the_start_is_refused_before_the_start(consumer_class: Any, started: Any) -> None:
+def test_a_provider_without_room_is_refused_before_the_start_is_reported(consumer_class: Any) -> None:
+    class Full(MemoryProvider):
+        def for_asyncio(self) -> "Full":
+            return self
+
+        async def check_room(self, receivers: int) -> None:
+            raise ConfigurationError("max_connections", f"is less than {receivers}", "use more")
+
     @trigger("orders", name="book", history=None)
     def book(message: Message) -> None: ...
 
-    consumer = consumer_class([book], MemoryProvider())
+    reports = list[str]()
+
+    async def run() -> None:
+        running = consumer_class([book], Full()).run(until_idle=0, started=lambda: reports.append("started"))
+        await settled(running)
 
     with pytest.raises(ConfigurationError) as refused:
-        drive(consumer.run(until_idle=0.01, started=started))
+        asyncio.run(run())
 
-    assert refused.value.setting == "started"
+    assert (refused.value.setting, reports) == ("max_connections", [])
 
 
 def test_acknowledgements_that_the_provider_refuses_are_counted() -> None:
