@@ -190,6 +190,7 @@ class PatchBay:
         if self.sources.needs_loop or any(wired.trigger.is_async for wired in self.inputs):
             asyncio.run(self.arun(signals=signals, until_idle=until_idle, started=started))
             return
+        check_run(signals=signals, until_idle=until_idle, started=started)
         provider = self._wired(self.outputs, time.sleep)
         with _Background(self, provider, self._history):
             if self._received:
@@ -208,6 +209,7 @@ class PatchBay:
         started: Callable[[], object] | None = None,
     ) -> None:
         """Run on the running event loop, like :meth:`run`. The release loop and plain sources use threads."""
+        check_run(signals=signals, until_idle=until_idle, started=started)
         provider = self._wired(self.async_outputs, asyncio.sleep)
         try:
             with _Background(self, provider, self._history):
@@ -281,7 +283,6 @@ class PatchBay:
 
     def _wait(self, *, signals: bool, until_idle: float | None, started: Callable[[], object] | None) -> None:
         """Wait if there is nothing to receive."""
-        check_run(signals=signals, until_idle=until_idle, started=started)
         drain = DrainSignals()
         watch = Watch([], drain, until_idle=until_idle, parent=self._parent)
         with drain if signals else nullcontext(), answering(self._metrics) as watched:

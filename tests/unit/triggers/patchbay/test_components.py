@@ -136,16 +136,14 @@ async def test_a_source_ends_before_an_error_of_the_run_reaches_the_caller(tmp_p
     assert GOT == ["began", "ended"]
 
 
-def test_a_coroutine_function_cannot_report_the_start_of_sources(tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["Source", "until_stopped"])
+def test_what_cannot_report_the_start_is_refused_before_a_source_begins(tmp_path: Path, source: str) -> None:
     async def in_time() -> None: ...
 
-    with (
-        PatchBay(wiring_of_source(tmp_path, "Source")) as bay,
-        pytest.raises(ConfigurationError) as refused,
-    ):
+    with PatchBay(wiring_of_source(tmp_path, source)) as bay, pytest.raises(ConfigurationError) as refused:
         bay.run(until_idle=0, started=in_time)
 
-    assert refused.value.setting == "started"
+    assert (refused.value.setting, GOT) == ("started", [])
 
 
 def test_sources_run_beside_a_history_without_records(tmp_path: Path) -> None:
