@@ -54,7 +54,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Let simulations of the test draw by the session's seed; fail a test that ignores a finding."""
     if (loaded := _loaded("exactly_once")) is not None:
         loaded.default_seed = item.config.stash[_SEED]
-    _forget()
+    if (reports := _loaded("report")) is not None:
+        reports.losses.clear()
+        reports.unread.clear()
     ended = yield
     if (reports := _loaded("report")) is not None and reports.unread:
         pytest.fail("exactly_once found a fault, and the test does not check it: add .check()", pytrace=False)
@@ -67,16 +69,9 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show the scripts that were found beside the failure of their test."""
     report = yield
-    if (reports := _loaded("report")) is not None and call.when == "call":
-        if report.failed:
-            for one in reports.losses:
-                again = f"--doubtless-seed={one.seed} draws the same scripts again"
-                report.sections.append(("doubtless: what the simulator found", f"{one}\n\n{again}"))
-        _forget()
+    if (reports := _loaded("report")) is not None and call.when == "call" and report.failed:
+        for one in reports.losses:
+            again = f"--doubtless-seed={one.seed} draws the same scripts again"
+            report.sections.append(("doubtless: what the simulator found", f"{one}\n\n{again}"))
+        reports.losses.clear()  # its test may have more reports: one for each subtest
     return report
-
-
-def _forget() -> None:
-    if (reports := _loaded("report")) is not None:
-        reports.losses.clear()
-        reports.unread.clear()

@@ -11,6 +11,8 @@ from history.support.references import dereferenced, is_reference
 from history.support.urls import guarded, refuse_unknown, split_option, split_url
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from history.store.history import HistoryStore
 
 #: The URLs that :func:`open_history` understands, for its errors and for ``--help``.
@@ -18,8 +20,6 @@ HISTORY_URLS = (
     "redis://host:6379/0, rediss://..., redis+sentinel://a,b,c/service/0, redis+cluster://a,b,c, "
     "sqlite:///file.db, postgresql://user@host/database or memory://"
 )
-
-_SCHEMES = frozenset({"redis", "rediss", "unix", "sqlite", "postgresql", "postgres", "memory"})
 
 
 def open_history(url: str) -> "HistoryStore":
@@ -39,27 +39,7 @@ def open_history(url: str) -> "HistoryStore":
         raise ConfigurationError("history", f"{url!r:.60} is not a URL", f"use {HISTORY_URLS}")
     url = dereferenced(url, "history")
     with guarded(url, "history"), without_forks():
-        return _open(url)
-
-
-def _open(url: str) -> "HistoryStore":
-    match split_url(url).scheme.partition("+")[0]:
-        case "redis" | "rediss" | "unix":
-            from history.redis.history import RedisHistory  # noqa: PLC0415  (a driver loads only when needed)
-
-            return RedisHistory.from_url(url)
-        case "sqlite" | "postgresql" | "postgres":
-            from history.sql.history import SqlHistory  # noqa: PLC0415  (a driver loads only when needed)
-
-            return SqlHistory.from_url(url)
-        case "memory":
-            from history.memory.history import shared_history  # noqa: PLC0415  (as above)
-
-            name, _, query = url.partition("://")[2].partition("?")
-            refuse_unknown([option for option, _ in parse_qsl(query, keep_blank_values=True)], (), "history")
-            return shared_history(name)
-        case scheme:
-            raise _unknown_scheme("history", scheme)
+        return _opener_of(url, "history")(url)
 
 
 def refuse_unknown_scheme(setting: str, url: str) -> None:
@@ -71,13 +51,41 @@ def refuse_unknown_scheme(setting: str, url: str) -> None:
     if is_reference(url):
         return
     with guarded(url, setting):
-        scheme = split_url(url).scheme.partition("+")[0]
-        if scheme not in _SCHEMES:
-            raise _unknown_scheme(setting, scheme)
+        _opener_of(url, setting)
 
 
-def _unknown_scheme(setting: str, scheme: str) -> ConfigurationError:
-    return ConfigurationError(setting, f"unknown URL scheme {scheme!r}", f"use {HISTORY_URLS}")
+def _opener_of(url: str, setting: str) -> "Callable[[str], HistoryStore]":
+    scheme = split_url(url).scheme.partition("+")[0]
+    if scheme not in _OPENERS:
+        raise ConfigurationError(setting, f"unknown URL scheme {scheme!r}", f"use {HISTORY_URLS}")
+    return _OPENERS[scheme]
+
+
+def _open_redis(url: str) -> "HistoryStore":
+    from history.redis.history import RedisHistory  # noqa: PLC0415  (a driver loads only when needed)
+
+    return RedisHistory.from_url(url)
+
+
+def _open_sql(url: str) -> "HistoryStore":
+    from history.sql.history import SqlHistory  # noqa: PLC0415  (as above)
+
+    return SqlHistory.from_url(url)
+
+
+def _open_memory(url: str) -> "HistoryStore":
+    from history.memory.history import shared_history  # noqa: PLC0415  (as above)
+
+    name, _, query = url.partition("://")[2].partition("?")
+    refuse_unknown([option for option, _ in parse_qsl(query, keep_blank_values=True)], (), "history")
+    return shared_history(name)
+
+
+_OPENERS = {
+    **dict.fromkeys(("redis", "rediss", "unix"), _open_redis),
+    **dict.fromkeys(("sqlite", "postgresql", "postgres"), _open_sql),
+    "memory": _open_memory,
+}
 
 
 def cipher_of_url(url: str | None) -> Cipher | None:

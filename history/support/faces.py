@@ -12,7 +12,6 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from history.errors import MissingExtraError
 from history.support.namesakes import hiding
 
 
@@ -26,7 +25,7 @@ def lazy(package: str) -> Callable[[str], Any]:
         else:
             __getattr__ = lazy(__name__)
 
-    ``dir`` and ``help`` then show the names whose extras are installed.
+    ``dir`` and ``help`` then load each name, and show those that can be loaded.
 
     There, ``from other import *`` means each public name of the other package. A name that the package
     imports from itself is one of its modules. The package must come with its source: if only bytecode was
@@ -60,7 +59,7 @@ def lazy(package: str) -> Callable[[str], Any]:
 def _can_load(load: Callable[[str], Any], name: str) -> bool:
     try:
         load(name)
-    except MissingExtraError:  # help() would end with it
+    except Exception:  # noqa: BLE001  (an extra is missing, or a driver is broken: help() would end with it)
         return False
     return True
 

@@ -66,18 +66,24 @@ def test_completion_shows_the_public_names_of_a_package(package: str) -> None:
     assert shown == [name for name in face.__all__ if hasattr(face, name)]
 
 
-def test_completion_leaves_out_what_needs_a_package_that_is_not_installed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("needy", "__import__('history').MissingExtraError('x', extra='x', package='x')"),
+        ("broken", "ImportError('the driver was built for another version')"),
+        ("strange", "RuntimeError('the driver cannot start')"),
+    ],
+)
+def test_completion_leaves_out_what_cannot_be_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, error: str
 ) -> None:
-    (tmp_path / "needy_part.py").write_text(
-        "from history.errors import MissingExtraError\nraise MissingExtraError('x', extra='x', package='x')"
-    )
-    (tmp_path / "needy_face.py").write_text(
-        FACE.replace("if TYPE_CHECKING:", "if TYPE_CHECKING:\n    from needy_part import x")
+    (tmp_path / f"{name}_part.py").write_text(f"raise {error}")
+    (tmp_path / f"{name}_face.py").write_text(
+        FACE.replace("if TYPE_CHECKING:", f"if TYPE_CHECKING:\n    from {name}_part import x")
     )
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
 
-    face = import_module("needy_face")
+    face = import_module(f"{name}_face")
 
     assert face.__all__ == ["Fraction", "x"]
     assert [name for name in dir(face) if not name.startswith("__")] == ["Fraction"]

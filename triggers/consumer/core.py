@@ -140,9 +140,7 @@ class ConsumerCore(Controllable):
             self._begin_watch()
             with drain if signals else nullcontext(), self._endpoint or nullcontext():
                 watch = Watch(workers, drain, until_idle=until_idle, parent=self._parent)
-                if started is not None:
-                    started()
-                await self._consume(housekeeping, workers, watch)
+                await self._consume(housekeeping, workers, watch, started)
         finally:
             await self._close()
         if self._failure is not None:
@@ -198,15 +196,21 @@ class ConsumerCore(Controllable):
         self._watched.beat, self._watched.draining = monotonic(), False
 
     async def _consume(
-        self, housekeeping: Sequence[Housekeeping], workers: Sequence[Worker], watch: Watch
+        self,
+        housekeeping: Sequence[Housekeeping],
+        workers: Sequence[Worker],
+        watch: Watch,
+        started: Callable[[], object] | None,
     ) -> None:
         """Run everything until the consumer stops and the last worker has ended."""
         crew, house = self._crew, self._house
         try:
+            await self._check_room(count_receivers(workers))
+            if started is not None:
+                started()
             for heartbeat in self._heartbeats:
                 self._spawn(house, self._beside("beat"), partial(heartbeat.run, house))
             await first_orders(self._heartbeats, crew)
-            await self._check_room(count_receivers(workers))
             for worker in workers:
                 self._spawn(crew, worker.name, worker.run)
             for first in range(0, len(workers), KEPT_TOGETHER):

@@ -1,5 +1,6 @@
 """Check the arguments of a consumer, and compute their defaults."""
 
+import inspect
 import logging
 import os
 import socket
@@ -17,6 +18,7 @@ from triggers.service.checking import (
     check_provider,
     check_seconds,
     check_switch,
+    check_takes,
     check_text,
     check_whole,
     pointing,
@@ -72,7 +74,10 @@ def check_run(*, signals: Any, until_idle: Any, started: Any) -> None:
         if until_idle is not None:
             check_seconds("until_idle", until_idle)
         if started is not None:
-            check_callable("started", started, "give a function without parameters")
+            remedy = "give a plain function without parameters"
+            check_takes("started", started, remedy=remedy)
+            if inspect.iscoroutinefunction(started):
+                raise ConfigurationError("started", "it is a coroutine function", remedy)
 
 
 def check_triggers(triggers: Sequence[AnyTrigger], history: object) -> None:

@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from history.beside.kept import beside_of
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.opening import open_history
@@ -17,6 +18,7 @@ from history.shell import TaskShell, ThreadShell
 from history.store import HistoryStore
 from triggers.consumer.core import AsyncConsumer, Consumer
 from triggers.consumer.drain import WATCH_PAUSE, DrainSignals, Watch
+from triggers.consumer.options import check_run
 from triggers.metrics.answering import answering
 from triggers.patchbay.components import Sources, WantsContext, load_component
 from triggers.patchbay.context import MessageContext
@@ -188,6 +190,7 @@ class PatchBay:
         if self.sources.needs_loop or any(wired.trigger.is_async for wired in self.inputs):
             asyncio.run(self.arun(signals=signals, until_idle=until_idle, started=started))
             return
+        check_run(signals=signals, until_idle=until_idle, started=started)
         provider = self._wired(self.outputs, time.sleep)
         with _Background(self, provider, self._history):
             if self._received:
@@ -206,22 +209,37 @@ class PatchBay:
         started: Callable[[], object] | None = None,
     ) -> None:
         """Run on the running event loop, like :meth:`run`. The release loop and plain sources use threads."""
+        check_run(signals=signals, until_idle=until_idle, started=started)
         provider = self._wired(self.async_outputs, asyncio.sleep)
-        with _Background(self, provider, self._history):
-            starting = asyncio.create_task(self._start_tasks(provider), name="doubtless-sources")
-            if self._received:
-                self._consumer = AsyncConsumer(self.triggers, provider, **self._consuming())
-                if not self._stop.is_set():
-                    await self._consumer.run(signals=signals, until_idle=until_idle, started=started)
-            else:
-                await asyncio.to_thread(self._wait, signals=False, until_idle=until_idle, started=started)
-            self._stop.set()
-            await starting
-            for context in self.contexts.values():
-                context.stop()
-            await self.sources.stop_tasks()
-        await self._aclose()
+        try:
+            with _Background(self, provider, self._history):
+                starting = asyncio.create_task(self._start_tasks(provider), name="doubtless-sources")
+                try:
+                    await self._receive(provider, signals=signals, until_idle=until_idle, started=started)
+                finally:
+                    self._stop.set()
+                    await starting
+                    for context in self.contexts.values():
+                        context.stop()
+                    await self.sources.stop_tasks()
+        finally:
+            await self._aclose()
         self._raise()
+
+    async def _receive(
+        self,
+        provider: WiredProvider,
+        *,
+        signals: bool,
+        until_idle: float | None,
+        started: Callable[[], object] | None,
+    ) -> None:
+        if not self._received:
+            await asyncio.to_thread(self._wait, signals=False, until_idle=until_idle, started=started)
+            return
+        self._consumer = AsyncConsumer(self.triggers, provider, **self._consuming())
+        if not self._stop.is_set():
+            await self._consumer.run(signals=signals, until_idle=until_idle, started=started)
 
     def stop(self) -> None:
         """Drain and end :meth:`run`; may be called from any thread, but not from a signal handler."""
@@ -311,8 +329,8 @@ class _Background:
         self._provider = provider
         self._over = threading.Event()
         self._store = open_history(history) if isinstance(history, str) else None
-        beside = history if self._store is None else self._store
-        lot = ParkingLot(None if beside is None or isinstance(beside, str) else beside.parking)
+        kept = beside_of(self._store if isinstance(history, str) else history)
+        lot = ParkingLot(None if kept is None else kept.parking)
         self._releaser = Releaser(outputs=bay.outputs, lot=lot)
         self._threads: list[threading.Thread] = []
 

@@ -145,14 +145,12 @@ def _blame_namesakes(error: ImportError, folder: Path) -> None:
 
 
 def _as_dotted(module: str) -> str:
-    """Turn a file's path, which many users try first, into a dotted path."""
-    parts = Path(module).with_suffix("").parts if module.endswith(".py") else Path(module).parts
-    if parts and all(part.isidentifier() for part in parts):
-        return f"write it as {'.'.join(parts)}"
-    name, colon, function = module.partition(":")
-    if colon and all(part.isidentifier() for part in name.split(".")):
-        return f"write it as {name}" + "; --trigger names one of its triggers" * bool(function)
-    return "write it as package.module"
+    """Turn a file's path, or a function behind a colon, which many users try first, into a dotted path."""
+    path, _, function = module.partition(":")
+    parts = ".".join(Path(path.removesuffix(".py")).parts).split(".")
+    if not all(part.isidentifier() for part in parts):
+        return "write it as package.module"
+    return f"write it as {'.'.join(parts)}" + "; --trigger names one of its triggers" * bool(function)
 
 
 def _is_installed(file: str) -> bool:

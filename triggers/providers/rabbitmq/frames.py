@@ -83,8 +83,16 @@ class Services(selector_ioloop_adapter.SelectorIOServicesAdapter):  # type: igno
 
     def connect_socket(self, sock: socket.socket, *arguments: Any, **options: Any) -> Any:
         """Connect as pika does."""
-        self._drop_socket = sock.close
-        return cast("Any", super()).connect_socket(sock, *arguments, **options)
+        connecting = cast("Any", super()).connect_socket(sock, *arguments, **options)
+
+        def drop() -> None:
+            connecting.cancel()  # before the socket closes: the loop watches it
+            sock.close()
+
+        self._drop_socket = drop
+        if self._stopped is not None:  # the host's address came too late
+            drop()
+        return connecting
 
     def create_streaming_connection(
         self, protocol_factory: Callable[[], Any], *arguments: Any, **options: Any

@@ -3,11 +3,12 @@
 import asyncio
 import threading
 import time
+from typing import Any
 
 import pytest
 
 from history import ConfigurationError, MemoryHistory, Message
-from history.bridge import drive
+from history.bridge import drive, settled
 from tests.fixtures.waiting import PATIENCE, eventually
 from triggers import AsyncConsumer, Consumer, trigger
 from triggers.providers.memory import MemoryProvider, MemoryReceiver
@@ -164,6 +165,30 @@ async def test_a_consumer_that_has_run_says_so_in_place_of_consuming_nothing() -
 
     with pytest.raises(ConfigurationError, match=r"run: .* has run already.*; make another AsyncConsumer"):
         await consumer.run(until_idle=0.01)
+
+
+@pytest.mark.parametrize("consumer_class", [Consumer, AsyncConsumer])
+def test_a_provider_without_room_is_refused_before_the_start_is_reported(consumer_class: Any) -> None:
+    class Full(MemoryProvider):
+        def for_asyncio(self) -> "Full":
+            return self
+
+        async def check_room(self, receivers: int) -> None:
+            raise ConfigurationError("max_connections", f"is less than {receivers}", "use more")
+
+    @trigger("orders", name="book", history=None)
+    def book(message: Message) -> None: ...
+
+    reports = list[str]()
+
+    async def run() -> None:
+        running = consumer_class([book], Full()).run(until_idle=0, started=lambda: reports.append("started"))
+        await settled(running)
+
+    with pytest.raises(ConfigurationError) as refused:
+        asyncio.run(run())
+
+    assert (refused.value.setting, reports) == ("max_connections", [])
 
 
 def test_acknowledgements_that_the_provider_refuses_are_counted() -> None:

@@ -50,7 +50,7 @@ class Nothing:
     """Functions that do nothing."""
 
     @staticmethod
-    async def asynchronously(message: Message, outcome: Any) -> None: ...
+    async def asynchronously(*arguments: Any) -> None: ...
 
     @staticmethod
     def with_one(argument: Any) -> None: ...
@@ -183,7 +183,7 @@ CONSUMER: Mapping[str, Sequence[Any]] = {
 RUN: Mapping[str, Sequence[Any]] = {
     "signals": NO_SWITCH,
     "until_idle": (-1, "5", True, float("nan")),
-    "started": (5, "say"),
+    "started": (5, "say", Nothing.with_one, Nothing.asynchronously),
 }
 
 ROWS: Mapping[str, Sequence[Any]] = {"calls_per_second": (0, -1, "10", True, float("inf"))} | {

@@ -1,10 +1,16 @@
 """Components: what they may be, what they are given, and what is refused."""
 
+import asyncio
 import inspect
+import time
+from datetime import timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from history import HistoryStore
+from tests.fixtures.beside import EntriesOnly
 from triggers import ConfigurationError, Message, Retry, trigger
 from triggers.patchbay import MessageContext, PatchBay, current_context, read_patchbay
 from triggers.patchbay.components import bound_to, load_component
@@ -32,6 +38,12 @@ class Source:
 
     def start_message_source(self) -> None:
         GOT.append("started")
+
+
+async def until_stopped(context: MessageContext) -> None:
+    GOT.append("began")
+    await asyncio.to_thread(context.pause, timedelta(hours=1))
+    GOT.append("ended")
 
 
 class Needy:
@@ -95,15 +107,49 @@ def test_a_function_and_a_class_receive(component: str) -> None:
 
 
 def test_a_source_gets_its_context_before_it_is_started(tmp_path: Path) -> None:
-    file = tmp_path / "bay.toml"
-    file.write_text(
-        '[providers.main]\nurl = "memory://"\n[[source]]\nname = "shop"\n'
-        f'component = "{here("Source")}"\n[[source.output]]\nto = ["orders"]\n'
-    )
-
-    with PatchBay(read_patchbay(file)) as bay:
+    with PatchBay(wiring_of_source(tmp_path, "Source")) as bay:
         assert bay.components["shop"].context is bay.contexts["shop"]
         assert GOT == []
+        bay.run(until_idle=0.2)
+
+    assert GOT == ["started"]
+
+
+def wiring_of_source(folder: Path, source: str) -> PatchBayFile:
+    file = folder / "bay.toml"
+    file.write_text(
+        '[providers.main]\nurl = "memory://"\n[[source]]\nname = "shop"\n'
+        f'component = "{here(source)}"\n[[source.output]]\nto = ["orders"]\n'
+    )
+    return read_patchbay(file)
+
+
+async def test_a_source_ends_before_an_error_of_the_run_reaches_the_caller(tmp_path: Path) -> None:
+    def started() -> None:
+        while GOT != ["began"]:
+            time.sleep(0.001)
+        raise KeyError("started")
+
+    with PatchBay(wiring_of_source(tmp_path, "until_stopped")) as bay, pytest.raises(KeyError):
+        await bay.arun(until_idle=0, started=started)
+
+    assert GOT == ["began", "ended"]
+
+
+@pytest.mark.parametrize("source", ["Source", "until_stopped"])
+def test_what_cannot_report_the_start_is_refused_before_a_source_begins(tmp_path: Path, source: str) -> None:
+    async def in_time() -> None: ...
+
+    with PatchBay(wiring_of_source(tmp_path, source)) as bay, pytest.raises(ConfigurationError) as refused:
+        bay.run(until_idle=0, started=in_time)
+
+    assert (refused.value.setting, GOT) == ("started", [])
+
+
+def test_sources_run_beside_a_history_without_records(tmp_path: Path) -> None:
+    history = cast("HistoryStore", EntriesOnly())
+
+    with PatchBay(wiring_of_source(tmp_path, "Source"), history=history) as bay:
         bay.run(until_idle=0.2)
 
     assert GOT == ["started"]

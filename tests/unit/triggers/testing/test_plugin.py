@@ -62,6 +62,25 @@ def test_a_finding_that_the_test_does_not_check_fails_it(tmp_path: Path) -> None
     assert "DOUBLED: N-1: 2 times instead of 1" in shown
 
 
+def test_a_finding_before_a_subtest_that_passes_still_fails_its_test(tmp_path: Path) -> None:
+    checked = "    assert report.never_twice and report.none_lost\n"
+    # This is how pytest reports a subtest; its own fixture for subtests is not in all versions.
+    subtest = "    reported(item=node, call=pytest.CallInfo.from_call(lambda: None, 'call'))\n"
+    assert checked in _TEST
+    (tmp_path / "test_book.py").write_text(
+        "import pytest\n"
+        + _TEST.replace("(simulator):", "(simulator, request):").replace(
+            checked,
+            f"    node, reported = request.node, request.node.ihook.pytest_runtest_makereport\n{subtest}",
+        )
+    )
+
+    shown = run_pytest(tmp_path)
+
+    assert "1 failed" in shown
+    assert "DOUBLED: N-1: 2 times instead of 1" in shown
+
+
 def test_a_service_without_the_bug_passes(tmp_path: Path) -> None:
     (tmp_path / "test_book.py").write_text(_TEST.replace(', in_doubt="execute"', ""))
 

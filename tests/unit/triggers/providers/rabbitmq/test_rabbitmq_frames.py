@@ -1,19 +1,22 @@
 """Frames of AMQP 0-9-1 on their way to pika, and the properties of messages."""
 
+import socket
 import struct
-from contextlib import suppress
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from pika.adapters import select_connection
 
 from history.errors import ConfigurationError
 from history.message import PropertyValue
 from tests.hostile import over_rabbitmq
 from triggers.providers.brokers.delivery import UndecodableError
 from triggers.providers.rabbitmq import codec as rabbitmq_codec
-from triggers.providers.rabbitmq.frames import Packer, driver, packed, properties_of, unpacked
+from triggers.providers.rabbitmq.frames import Packer, Services, driver, packed, properties_of, unpacked
 from triggers.providers.rabbitmq.properties import Odd, read_properties
 
 END = b"\xce"
@@ -156,3 +159,42 @@ def test_a_time_in_milliseconds_where_seconds_belong_is_none() -> None:
     message = rabbitmq_codec.decode(b"\x00\x40" + LATE, b"x", redelivered=False, origin=origin)
 
     assert (message.timestamp, message.body) == (None, b"x")
+
+
+@pytest.fixture
+def full() -> Iterator[socket.socket]:
+    """A server whose connections wait for each other: it takes none of them."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server, ExitStack() as waiting:
+        for _ in range(4):
+            other = waiting.enter_context(socket.socket())
+            other.settimeout(0)
+            other.connect_ex(server.getsockname())
+        yield server
+
+
+@pytest.mark.parametrize("poller", ["epoll", "poll", "select"])
+@pytest.mark.parametrize("turns", [("connect", "stop"), ("connect stop",), ("stop connect",)])
+def test_a_loop_that_waits_for_a_server_ends_without_another_step(
+    full: socket.socket, monkeypatch: pytest.MonkeyPatch, poller: str, turns: Sequence[str]
+) -> None:
+    monkeypatch.setattr(select_connection, "SELECT_TYPE", poller)
+    loop: Any = cast("Any", select_connection).IOLoop()
+    services: Any = Services(loop)
+    line, steps = socket.socket(), list[object]()
+    line.settimeout(0)
+
+    def connect() -> None:
+        services.connect_socket(line, full.getsockname(), on_done=steps.append)
+
+    actions, coming = {"connect": connect, "stop": services.stop_connecting}, iter(turns)
+
+    def turn() -> None:
+        for action in next(coming, "").split():
+            actions[action]()
+        loop.add_callback_threadsafe(turn)
+
+    turn()
+    loop.start()
+    loop.close()
+
+    assert (line.fileno(), steps) == (-1, [])
