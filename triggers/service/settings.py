@@ -28,6 +28,7 @@ from triggers.selectors import Selector
 from triggers.service.checking import (
     LARGEST,
     MOST_AT_ONCE,
+    check_able,
     check_choice,
     check_duration,
     check_history_url,
@@ -227,7 +228,7 @@ class Settings:
         if isinstance(self.parking, str):
             check_history_url("parking", self.parking, "give a URL or a parking lot")
         elif self.parking is not None:
-            check_kind("parking", self.parking, Parking, "give a URL or a parking lot")
+            check_able("parking", self.parking, ("park", "labels", "remove"), "give a URL or a parking lot")
 
     def _check_on_duplicate(self) -> None:
         option, remedy = self.on_duplicate, "give a function of the message and its outcome, or a destination"

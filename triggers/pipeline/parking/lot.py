@@ -126,7 +126,7 @@ class ParkingLot:
 
     def _open_local(self) -> HistoryStore:
         if self._local is None:
-            cipher = None if self._primary is None else self._primary.cipher
+            cipher = getattr(self._primary, "cipher", None)  # a user's own lot has none
             self._local = _open_local(self._local_file, cipher)
         return self._local
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from history import ConfigurationError, HistoryStore, Message
+from history import ConfigurationError, HistoryStore, MemoryHistory, Message
 from history.bridge import drive
 from history.opening import open_local_parking
 from tests.fixtures.beside import EntriesOnly
@@ -43,6 +43,42 @@ def test_a_message_in_doubt_is_parked_in_the_local_file(store: HistoryStore, tmp
     local = open_local_parking(tmp_path / "parked.sqlite3", None)
     assert [parked.uuid for parked in drive(local.parking.list())] == ["u-1"]
     drive(local.close())
+
+
+class Delegate:
+    """An object that passes everything on to another one, as a test's store that fails at times does."""
+
+    def __init__(self, to: object) -> None:
+        self._to = to
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._to, name)
+
+
+def park_one(store: HistoryStore, **options: Any) -> None:
+    """Handle a message that somebody began who died."""
+    book = made(Effects(), history=store, **options)
+    drive(store.claim(book.name, ["u-1"], "somebody who died"))
+
+    outcome = book.handle(message())
+
+    assert (outcome.status, outcome.parked) == (Status.IN_DOUBT, True)
+
+
+def test_a_store_that_delegates_to_another_parks_where_that_one_parks() -> None:
+    store = MemoryHistory()
+
+    park_one(cast("HistoryStore", Delegate(store)))
+
+    assert [parked.uuid for parked in drive(store.parking.list())] == ["u-1"]
+
+
+def test_a_parking_lot_of_the_user_takes_messages() -> None:
+    store = MemoryHistory()
+
+    park_one(MemoryHistory(), parking=Delegate(store.parking))
+
+    assert [parked.uuid for parked in drive(store.parking.list())] == ["u-1"]
 
 
 def test_a_consumer_receives_although_no_command_reaches_it(
