@@ -90,6 +90,13 @@ class KeepsBeside:
         return Results(self._records, self._sealed_by)
 
     @made_once
+    def failures(self) -> "Results":
+        """Return the kept failures of transacted runs."""
+        from history.beside.results import FAILURES, Results  # noqa: PLC0415  (as the class says)
+
+        return Results(self._records, self._sealed_by, FAILURES)
+
+    @made_once
     def fingerprints(self) -> "Fingerprints":
         """Return the fingerprints of first bodies."""
         from history.beside.fingerprints import Fingerprints  # noqa: PLC0415  (as the class says)

@@ -1,4 +1,4 @@
-"""Kept results: one record for each uuid. Its version is the fence of the run that stored it."""
+"""Kept results and failures: one record for each uuid. Its version is the fence of the run that stored it."""
 
 from datetime import timedelta
 from typing import NamedTuple
@@ -8,10 +8,10 @@ from history.entry import digest
 from history.store.records import Expects, Kind, Put, Record, Records, is_done
 from history.support.encryption import Cipher, decrypted
 
-RESULTS = Kind("result")
+RESULTS, FAILURES = Kind("result"), Kind("failure")
 
 #: The kinds that have the digest of a uuid as key: they are forgotten with its entry.
-OF_ENTRIES = (RESULTS, FINGERPRINTS)
+OF_ENTRIES = (RESULTS, FAILURES, FINGERPRINTS)
 
 
 class KeptResult(NamedTuple):
@@ -26,20 +26,20 @@ class KeptResult(NamedTuple):
 
 
 class Results:
-    """Keeps some bytes for each uuid of a trigger, in the records of a store. Every call may be sent twice.
+    """Keeps some bytes for each uuid of a trigger, in records of one kind. Every call may be sent twice.
 
     The store's ``forget`` deletes them with the entry.
     """
 
-    def __init__(self, records: Records, cipher: Cipher | None = None) -> None:
-        self._records, self._cipher = records, cipher
+    def __init__(self, records: Records, cipher: Cipher | None = None, kind: Kind = RESULTS) -> None:
+        self._records, self._cipher, self._kind = records, cipher, kind
 
     async def put(self, trigger: str, uuid: str, kept: KeptResult, time_to_live: timedelta) -> bool:
         """Replace the stored bytes with these; False, without a change, if those have a greater fence."""
         data = kept.data
         if self._cipher is not None:
-            data = self._cipher.encrypt(data, about=_about(trigger, uuid, kept.fence))
-        puts = [Put(RESULTS, Record(digest(uuid), data, kept.fence), Expects.NOT_NEWER, time_to_live)]
+            data = self._cipher.encrypt(data, about=self._about(trigger, uuid, kept.fence))
+        puts = [Put(self._kind, Record(digest(uuid), data, kept.fence), Expects.NOT_NEWER, time_to_live)]
         return is_done(puts, await self._records.apply(trigger, puts))
 
     async def get(self, trigger: str, uuid: str) -> KeptResult | None:
@@ -48,12 +48,11 @@ class Results:
         Raises:
             DecryptionError: they cannot be decrypted.
         """
-        (stored,) = await self._records.get(trigger, RESULTS, [digest(uuid)])
+        (stored,) = await self._records.get(trigger, self._kind, [digest(uuid)])
         if stored is None:
             return None
-        about = _about(trigger, uuid, stored.version)
+        about = self._about(trigger, uuid, stored.version)
         return KeptResult(stored.version, decrypted(self._cipher, stored.value, about=about))
 
-
-def _about(trigger: str, uuid: str, fence: int) -> list[str]:
-    return ["result", trigger, uuid, str(fence)]
+    def _about(self, trigger: str, uuid: str, fence: int) -> list[str]:
+        return [self._kind.name, trigger, uuid, str(fence)]

@@ -76,7 +76,7 @@ _KEYS: Mapping[Capability, tuple[str, ...]] = {
         *("history", "history:origin", DUE.name, f"{DUE.name}:keys", f"{DUE.name}:times"),
         *(f"{kind.name}:{'0' * 32}" for kind in (PERIODS, PARTS, FIRSTS)),
     ),
-    Capability.RESULTS: (f"result:{'0' * 32}",),
+    Capability.RESULTS: (f"result:{'0' * 32}", f"failure:{'0' * 32}"),
     Capability.FINGERPRINTS: (f"fingerprint:{'0' * 32}",),
     Capability.CHARTS: (CHARTS.name, f"{CHARTS.name}:keys", f"{CHARTS.name}:times"),
     Capability.DESK: (COMMENTS.name, f"{ASSIGNED.name}:{'0' * 32}"),

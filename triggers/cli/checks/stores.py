@@ -50,7 +50,7 @@ def capabilities_of(settings: Settings) -> Sequence[Capability]:
         Capability.UPKEEP: True,
         Capability.JOURNAL: settings.journal is True,
         Capability.JOINING: settings.join != "any",
-        Capability.RESULTS: settings.keep is not None,
+        Capability.RESULTS: settings.keep is not None or settings.policy.transacted,
         Capability.FINGERPRINTS: settings.fingerprint is not None,
     }
     return [capability for capability, is_wanted in wanted.items() if is_wanted]

@@ -1,7 +1,7 @@
--- Forget: delete one entry in any state, the fingerprint of the first body, and the run's result.
+-- Forget: delete one entry in any state, the fingerprint of the first body, and the run's result and failure.
 --
--- KEYS   the trigger's history (see head.lua); beside it doubtless:{<trigger>}:fingerprint:<digest> and
---        doubtless:{<trigger>}:result:<digest>, in the same slot
+-- KEYS   the trigger's history (see head.lua); beside it doubtless:{<trigger>}:fingerprint:<digest>,
+--        doubtless:{<trigger>}:result:<digest> and doubtless:{<trigger>}:failure:<digest>, in the same slot
 -- ARGV   digest
 -- Reply  1 one of them existed, 0 none did
 
@@ -15,7 +15,7 @@ local digest = ARGV[1]
 local entry, key = find(digest)
 local name = string.gsub(digest, '.', function(byte) return string.format('%02x', string.byte(byte)) end)
 local tag = string.sub(KEYS[1], 1, -8)
-local gone = redis.call('DEL', tag .. 'fingerprint:' .. name, tag .. 'result:' .. name)
+local gone = redis.call('DEL', tag .. 'fingerprint:' .. name, tag .. 'result:' .. name, tag .. 'failure:' .. name)
 if not entry then return math.min(gone, 1) end
 if key then
   remove(digest, entry, key)
