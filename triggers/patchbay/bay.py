@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from history.beside.kept import beside_of
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.opening import open_history
@@ -311,8 +312,8 @@ class _Background:
         self._provider = provider
         self._over = threading.Event()
         self._store = open_history(history) if isinstance(history, str) else None
-        beside = history if self._store is None else self._store
-        lot = ParkingLot(None if beside is None or isinstance(beside, str) else beside.parking)
+        kept = beside_of(self._store if isinstance(history, str) else history)
+        lot = ParkingLot(None if kept is None else kept.parking)
         self._releaser = Releaser(outputs=bay.outputs, lot=lot)
         self._threads: list[threading.Thread] = []
 
