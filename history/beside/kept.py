@@ -91,7 +91,7 @@ class KeepsBeside:
 
     @made_once
     def failures(self) -> "Results":
-        """Return why transacted runs failed, until their messages are given up."""
+        """Return the kept failures of transacted runs."""
         from history.beside.results import FAILURES, Results  # noqa: PLC0415  (as the class says)
 
         return Results(self._records, self._sealed_by, FAILURES)

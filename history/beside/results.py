@@ -8,10 +8,7 @@ from history.entry import digest
 from history.store.records import Expects, Kind, Put, Record, Records, is_done
 from history.support.encryption import Cipher, decrypted
 
-RESULTS = Kind("result")
-
-#: Why transacted runs failed for good, until their messages are given up.
-FAILURES = Kind("failure")
+RESULTS, FAILURES = Kind("result"), Kind("failure")
 
 #: The kinds that have the digest of a uuid as key: they are forgotten with its entry.
 OF_ENTRIES = (RESULTS, FAILURES, FINGERPRINTS)
@@ -29,7 +26,7 @@ class KeptResult(NamedTuple):
 
 
 class Results:
-    """Keeps some bytes for each uuid of a trigger, in the records of a store. Every call may be sent twice.
+    """Keeps some bytes for each uuid of a trigger, in records of one kind. Every call may be sent twice.
 
     The store's ``forget`` deletes them with the entry.
     """

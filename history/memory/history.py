@@ -365,7 +365,7 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
             return Purged(0, following if len(numbers) == PIECE else None)
 
     async def forget(self, trigger: str, uuid: str) -> bool:
-        """Delete one entry in any state, and the fingerprint and the result beside it."""
+        """Delete one entry in any state, and the fingerprint, result and failure beside it."""
         with self._lock:
             space, key = self._namespace(trigger), digest(uuid)
             there = space.read(key, self._clock()) is not None

@@ -473,7 +473,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         return Purged(int(deleted), further.decode() or _PACKING)
 
     async def forget(self, trigger: str, uuid: str) -> bool:
-        """Delete one entry in any state, and the fingerprint and the result beside it."""
+        """Delete one entry in any state, and the fingerprint, result and failure beside it."""
         return bool(await self._scripts(trigger).run("entries/forget", [digest(uuid)]))
 
     async def stats(self, trigger: str) -> HistoryStats:

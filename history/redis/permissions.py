@@ -9,7 +9,6 @@ from history.beside.filters import FILTERS
 from history.beside.firsts import FIRSTS
 from history.beside.joining import DUE, PARTS, PERIODS
 from history.beside.parking import DECISIONS, LABELS, MESSAGES, UUIDS
-from history.beside.results import FAILURES
 from history.beside.security import SECURITY
 from history.redis.assembly import DEFAULT_PACKAGE, script_names
 from history.redis.connection.client import TRIGGERS_KEY, RedisClient, keys_of
@@ -68,7 +67,7 @@ _WAITING = frozenset(Capability) - {
 #: A trigger's keys, without its prefix.
 _KEYS: Mapping[Capability, tuple[str, ...]] = {
     Capability.PARKING: (
-        *(f"{MESSAGES.name}:{'0' * 48}", f"{FAILURES.name}:{'0' * 32}"),
+        f"{MESSAGES.name}:{'0' * 48}",
         *(f"{kind.name}{part}" for kind in (LABELS, UUIDS) for part in ("", ":keys", ":times")),
         DECISIONS.name,
     ),
@@ -77,7 +76,7 @@ _KEYS: Mapping[Capability, tuple[str, ...]] = {
         *("history", "history:origin", DUE.name, f"{DUE.name}:keys", f"{DUE.name}:times"),
         *(f"{kind.name}:{'0' * 32}" for kind in (PERIODS, PARTS, FIRSTS)),
     ),
-    Capability.RESULTS: (f"result:{'0' * 32}",),
+    Capability.RESULTS: (f"result:{'0' * 32}", f"failure:{'0' * 32}"),
     Capability.FINGERPRINTS: (f"fingerprint:{'0' * 32}",),
     Capability.CHARTS: (CHARTS.name, f"{CHARTS.name}:keys", f"{CHARTS.name}:times"),
     Capability.DESK: (COMMENTS.name, f"{ASSIGNED.name}:{'0' * 32}"),

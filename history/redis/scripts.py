@@ -126,7 +126,8 @@ class Scripts:
             if wires.server != self._stepped_on and name in GRANTING:
                 await self._step(wires)
             if not self._waited_for:  # as _ask() does, with one coroutine less for every message
-                return await wires.ask(script.packed(words))
+                server = self._stepped_on if name in GRANTING else None
+                return await wires.ask(script.packed(words), server)
             return await self._ask(wires, name, script.packed(words))
         except AnotherServerError:
             return await self.run(name, words)
@@ -182,9 +183,10 @@ class Scripts:
             NotDurableError: they do not have it in time.
         """
         durability = self._client.durability
+        server = self._stepped_on if name in GRANTING else None
         if durability is None or name not in self._waited_for:
-            return await wires.ask(command)
-        answer, reached = await wires.ask_durably(command, durability)
+            return await wires.ask(command, server)
+        answer, reached = await wires.ask_durably(command, durability, server)
         if durability.lack(reached) is not None:
             await self._client.hang_up()
         durability.check(reached, _running(name))
@@ -195,7 +197,7 @@ class Scripts:
         server = await wires.name()
         if server:
             script = self._scripts.get("entries/step") or self._bind("entries/step")
-            self._note(server.decode(), await wires.ask(script.packed_whole([server])))
+            self._note(server.decode(), await wires.ask(script.packed_whole([server]), server))
         self._stepped_on = server
 
     def _note(self, server: str, loaded: object) -> None:
@@ -225,10 +227,11 @@ class Scripts:
                 sent.append(words)
                 yield script.packed(words)
 
-        ready = name not in self._waited_for and wires is not None and wires.server == self._stepped_on
+        server = self._stepped_on
+        ready = name not in self._waited_for and wires is not None and wires.server == server
         if ready and wires is not None and not self._client.circuit.is_open:
             with suppress(RedisError, AnotherServerError):
-                async with aclosing(wires.ask_each(commands())) as answers:
+                async with aclosing(wires.ask_each(commands(), server)) as answers:
                     async for answer in answers:
                         sent.popleft()
                         yield answer

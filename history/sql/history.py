@@ -425,7 +425,7 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         return await self._database.run("purging", partial(purge_some, trigger=trigger, cursor=cursor))
 
     async def forget(self, trigger: str, uuid: str) -> bool:
-        """Delete one entry in any state, and the fingerprint and the result beside it."""
+        """Delete one entry in any state, and the fingerprint, result and failure beside it."""
         key = digest(uuid)
 
         async def forget(connection: AnyConnection) -> bool:

@@ -281,7 +281,7 @@ class HistoryStore(Protocol):
     async def forget(self, trigger: str, uuid: str) -> bool:
         """Delete one entry in any state, so that its uuid is NEW again; False if there was none.
 
-        The fingerprint of its body and the kept result are also deleted, even without an entry: the next body
+        Its fingerprint, kept result and kept failure are also deleted, even without an entry: the next body
         and its result become the first ones.
         """
         ...

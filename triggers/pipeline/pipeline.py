@@ -391,7 +391,7 @@ class MessagePipeline:
         others = [run for run in runs if run not in blamed]
         for run in others:
             self._answer(run)
-        await keep_failures(others, self.settings, self.store)
+        await keep_failures(others, self.settings, self.store, committed=True)
         if given_up := [run for run in others if run.parks or run.raises_event]:
             await self._give_up(given_up)
         if blamed:

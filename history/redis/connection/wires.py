@@ -58,16 +58,18 @@ class Wires:
         self._process = os.getpid()
         self.server = b""
 
-    async def ask(self, command: bytes) -> Any:
+    async def ask(self, command: bytes, server: object = None) -> Any:
         """Send one packed command and return the answer as it came.
+
+        ``server`` is the name of the only server that may get the command; None if any may.
 
         Raises:
             redis.RedisError: the server's or the connection's error; a lost connection was closed.
             AnotherServerError: nothing was sent yet; call again.
         """
-        idle, wire = self._take()
+        idle, wire = self._take(server)
         if wire is None:
-            idle, wire = await self._open()
+            idle, wire = await self._open(server)
         try:
             sending = wire.send_packed_command((command,))
             if self._waits:
@@ -89,15 +91,17 @@ class Wires:
             await self._disconnect(wire)
         return answer
 
-    async def ask_durably(self, command: bytes, durability: Durability) -> tuple[Any, int]:
+    async def ask_durably(
+        self, command: bytes, durability: Durability, server: object = None
+    ) -> tuple[Any, int]:
         """Send one packed command; return its answer and how many replicas have what it wrote.
 
         Raises:
             as in :meth:`ask`.
         """
-        idle, wire = self._take()
+        idle, wire = self._take(server)
         if wire is None:
-            idle, wire = await self._open()
+            idle, wire = await self._open(server)
         try:
             await settled(wire.send_packed_command((command + durability.packed(),)))
             answers = [await answer_of(wire) for _ in range(1 + len(durability.words))]
@@ -110,7 +114,7 @@ class Wires:
                 raise answer
         return answers[0], int(answers[-1])
 
-    async def ask_each(self, commands: Iterable[bytes]) -> AsyncGenerator[Any]:
+    async def ask_each(self, commands: Iterable[bytes], server: object = None) -> AsyncGenerator[Any]:
         """Send packed commands and yield their answers, in order; the next ones are sent before an answer.
 
         So the server has something to do while an answer travels and is read.
@@ -120,9 +124,9 @@ class Wires:
                 connection is closed.
             AnotherServerError: nothing was sent yet; call again.
         """
-        idle, wire = self._take()
+        idle, wire = self._take(server)
         if wire is None:
-            idle, wire = await self._open()
+            idle, wire = await self._open(server)
         under_way, done = 0, False
         try:
             for command in commands:
@@ -140,18 +144,21 @@ class Wires:
             else:
                 await self.close(wire)
 
-    def _take(self) -> tuple[list[Any], Any | None]:
-        """Return the list of idle connections, and one of them; None if there is none."""
+    def _take(self, server: object = None) -> tuple[list[Any], Any | None]:
+        """Return the list of idle connections, and one of them; None if there is none.
+
+        Raises:
+            AnotherServerError: they do not lead to ``server``.
+        """
         if self._process != os.getpid():
             # A forked child must not use its parent's connections.
             if self._waits:
                 abandon(self._idle)
             self._process, self._idle = os.getpid(), []
         idle = self._idle
-        try:
-            return idle, idle.pop()
-        except IndexError:
-            return idle, None
+        if server is not None and server != self.server:
+            raise AnotherServerError
+        return idle, _last_of(idle)
 
     async def _give_back(self, wire: Any, idle: list[Any]) -> None:
         """Keep a connection for the next call, or close it if its list was closed meanwhile."""
@@ -160,11 +167,12 @@ class Wires:
         else:
             await self._disconnect(wire)
 
-    async def _open(self) -> tuple[list[Any], Any]:
+    async def _open(self, server: object = None) -> tuple[list[Any], Any]:
         """Open a connection; return it with its list of idle connections.
 
         Raises:
-            AnotherServerError: it leads to another server. The connections to the earlier one are closed.
+            AnotherServerError: it leads to another server than those before, which are closed then; or
+                another call has seen first that it does not lead to ``server``.
         """
         wire = self._pool.connection_class(**self._pool.connection_kwargs)
         try:
@@ -186,9 +194,11 @@ class Wires:
             self.server = named[1]
             if known:
                 earlier, self._idle = self._idle, [wire]
-                for other in earlier:
-                    await self._disconnect(other)
+                await self._disconnect_all(earlier)
                 raise AnotherServerError
+        elif server is not None and server != known:
+            await self._give_back(wire, idle)
+            raise AnotherServerError
         return idle, wire
 
     async def name(self) -> bytes:
@@ -210,10 +220,27 @@ class Wires:
         Other connections in use are closed after their calls.
         """
         idle, self._idle = self._idle, []
-        for wire in (*busy, *idle):
+        for wire in busy:
+            await self._disconnect(wire)
+        await self._disconnect_all(idle)
+
+    async def _disconnect_all(self, idle: list[Any]) -> None:
+        """Close the connections of a list from which another thread may still take one: then not that one.
+
+        A closed connection opens itself again at its next command, and nobody would ask for its server.
+        """
+        while (wire := _last_of(idle)) is not None:
             await self._disconnect(wire)
 
     async def _disconnect(self, wire: Any) -> None:
         closing = wire.disconnect()
         if self._waits:
             await closing
+
+
+def _last_of(idle: list[Any]) -> Any | None:
+    """Take the last connection of a list; None if there is none. Threads may share the list."""
+    try:
+        return idle.pop()
+    except IndexError:
+        return None

@@ -10,7 +10,8 @@ from sqlalchemy import Connection, create_engine
 
 from history import ConfigurationError, Message, open_history
 from history.bridge import drive
-from history.store import instant
+from history.store import HistoryStore, instant
+from tests.fixtures.beside import EntriesOnly
 from tests.integration.patchbay.components import (
     DOES,
     Patched,
@@ -252,6 +253,16 @@ def test_a_port_that_is_gone_parks_its_messages_after_some_attempts(tmp_path: Pa
     assert "is not in the file" in (parked.error_message or "")
     assert patched.is_empty()
     drive(history.close())
+
+
+def test_a_history_without_records_is_enough(local: Wire) -> None:
+    patched = local()
+    patched.send(Message(body="hello", uuid="m1"))
+
+    with PatchBay(read_patchbay(patched.file), history=cast("HistoryStore", EntriesOnly())) as bay:
+        bay.run(until_idle=patched.idle)
+
+    assert uuids("service") == ["m1"]
 
 
 @pytest.mark.parametrize("error", [ConfigurationError("limbo", "is locked out", "let it in"), OSError("odd")])

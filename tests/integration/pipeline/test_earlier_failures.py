@@ -6,12 +6,15 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection, text
 
 from history import MemoryHistory, open_history
 from history.beside.results import KeptResult, Results
 from history.bridge import drive
+from history.sql import OffsetHistory, SqlHistory
 from history.store import HistoryStore, Parked
 from tests.fixtures.beside import EntriesOnly, kept_in
+from tests.fixtures.databases import engine_at
 from triggers import FailedBeforeError, Message, Outcome, trigger
 
 
@@ -75,16 +78,34 @@ def test_the_failure_of_another_run_is_not_named() -> None:
     failures = kept_in(store).failures
     kept = drive(failures.get("book", "u-1"))
     assert kept is not None
-    drive(
-        failures.put(
-            "book", "u-1", KeptResult(kept.fence + 1, kept.data), process(store).settings.history_time_to_live
-        )
-    )
+    later = KeptResult(kept.fence + 1, kept.data)
+    drive(failures.put("book", "u-1", later, process(store).settings.history_time_to_live))
 
     given_up = delivered(store, 2)
 
     assert (given_up.rejected, given_up.parked, given_up.error) == (True, True, None)
     assert parked_in(store).error_class is None
+
+
+def book(message: Message, connection: Connection) -> None:
+    connection.execute(text("SELECT 1"))
+    charge(message)
+
+
+@pytest.mark.parametrize("history", [SqlHistory, OffsetHistory])
+def test_an_atomic_trigger_names_the_error(sql_database: str, history: type[SqlHistory]) -> None:
+    uuid = "kafka:shop:orders:0:5"
+    with engine_at(sql_database) as engine:
+        store = history(engine)
+        atomic = trigger("orders", name="book", history=store, transacted=True)(book)
+
+        first, given_up = [
+            atomic.handle(Message(body="{}", uuid=uuid, delivery_count=count)) for count in (1, 2)
+        ]
+
+        assert (first.acknowledge, given_up.rejected, given_up.parked) == (False, True, True)
+        copy = parked_in(store)
+        assert (copy.error_class, copy.error_message) == ("builtins.LookupError", f"no customer in {uuid}")
 
 
 @pytest.mark.parametrize("broken", [Results.put, Results.get], ids=["put", "get"])

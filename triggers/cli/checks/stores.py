@@ -7,6 +7,7 @@ from time import perf_counter
 from typing import Protocol, runtime_checkable
 from uuid import uuid4
 
+from history.beside.kept import beside_of
 from history.bridge import drive
 from history.entry import Settlement
 from history.message import Uuid
@@ -50,7 +51,7 @@ def capabilities_of(settings: Settings) -> Sequence[Capability]:
         Capability.UPKEEP: True,
         Capability.JOURNAL: settings.journal is True,
         Capability.JOINING: settings.join != "any",
-        Capability.RESULTS: settings.keep is not None,
+        Capability.RESULTS: settings.keep is not None or settings.policy.transacted,
         Capability.FINGERPRINTS: settings.fingerprint is not None,
     }
     return [capability for capability, is_wanted in wanted.items() if is_wanted]
@@ -60,7 +61,7 @@ def of_history(
     away: Away, of: str, store: HistoryStore, settings: Settings, last: Check
 ) -> Iterator[CheckFinding]:
     """Check the history of a trigger; ``last`` is checked if it answers."""
-    wanted = capabilities_of(settings)
+    wanted, kept = capabilities_of(settings), beside_of(store)
     yield from away.looked(
         of,
         [
@@ -69,7 +70,7 @@ def of_history(
             partial(_uses, of, store, settings.name, wanted),
             last,
         ],
-        store.control.address,
+        None if kept is None else kept.control.address,
     )
 
 

@@ -1,8 +1,8 @@
 """Keep why a transacted service failed for good, until its message comes again and is given up.
 
-Another process may get that delivery. So the failure is stored beside the entry, like a kept result. Both
-steps help the person who looks at the parked message. An error in one of them is logged, and changes nothing
-else.
+Another process may get that delivery. So the failure is stored beside the entry, apart from results, where
+the guard of HTTP stores its answers. Both steps help the person who looks at the parked message. An error in
+one of them is logged, and changes nothing else.
 """
 
 import logging
@@ -21,17 +21,25 @@ from triggers.service.settings import Settings
 _log = logging.getLogger(__name__)
 
 
-async def keep_failures(runs: Sequence[Run], settings: Settings, store: HistoryStore | None) -> None:
-    """Store the failure of each of these runs whose message will be given up at its next delivery."""
+async def keep_failures(
+    runs: Sequence[Run], settings: Settings, store: HistoryStore | None, *, committed: bool = False
+) -> None:
+    """Store the failure of each of these runs whose message will be given up at its next delivery.
+
+    ``committed`` means that their entries are already completed. Then the fence is read from the entry: a
+    history that settles most messages without an entry has claimed under another one.
+    """
     for run in runs:
-        after, failure, uuid = run.aftermath, run.failure, run.message.uuid
+        after, fence, uuid = run.aftermath, run.fence, run.message.uuid
         if after is None or after.entry is not EntryOutcome.FAILED or after.answer is not Answer.RECOVER:
             continue
-        failures = _failures_in(store)
-        if failures is None or failure is None or uuid is None or run.fence is None:
+        failures, failure = _failures_in(store), run.failure
+        if store is None or failures is None or failure is None or uuid is None or fence is None:
             continue
-        kept = KeptResult(run.fence, encode_failure(failure))
         try:
+            if committed and (entry := (await store.lookup(settings.name, [uuid]))[0]) is not None:
+                fence = entry.fence
+            kept = KeptResult(fence, encode_failure(failure))
             await failures.put(settings.name, uuid, kept, settings.history_time_to_live)
         except Exception as error:  # noqa: BLE001  (any error of a store)
             _warn(run, error, settings.name)
@@ -54,7 +62,7 @@ async def recall_failures(runs: Sequence[Run], settings: Settings, store: Histor
 
 
 def _failures_in(store: HistoryStore | None) -> Results | None:
-    beside = None if store is None else beside_of(store)
+    beside = beside_of(store)
     return None if beside is None else beside.failures
 
 

@@ -1,7 +1,7 @@
 -- Forget: delete one entry in any state, the fingerprint of the first body, and the run's result and failure.
 --
--- KEYS   the trigger's history (see head.lua); beside it doubtless:{<trigger>}:fingerprint:<digest>, and
---        doubtless:{<trigger>}:result:<digest> and :failure:<digest>, in the same slot
+-- KEYS   the trigger's history (see head.lua); beside it doubtless:{<trigger>}:fingerprint:<digest>,
+--        doubtless:{<trigger>}:result:<digest> and doubtless:{<trigger>}:failure:<digest>, in the same slot
 -- ARGV   digest
 -- Reply  1 one of them existed, 0 none did
 

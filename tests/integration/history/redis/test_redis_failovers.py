@@ -16,6 +16,7 @@ import redis
 from history import EntryOutcome, HistoryUnavailableError, Message, RedisHistory, Verb
 from history.bridge import drive
 from history.contract.common import state_of
+from history.redis.scripts import text_of
 from history.store import BatchOwner, HistoryStore, Report
 from tests.contract.beside.joining import BOTH, MINE, part
 from tests.contract.beside.parking import parked
@@ -29,6 +30,9 @@ from triggers.providers.redis_streams.link import RedisLink
 from triggers.testing.redis_server import RedisServer
 
 TRIGGER = "book-order"
+
+#: How long a step is kept back, in seconds, so that a claim that does not wait for it comes first.
+HEAD_START = 0.5
 
 
 @dataclass
@@ -122,6 +126,33 @@ async def test_what_stands_beside_a_history_finds_the_new_primary_too(
     report = Report(consumer="worker", trigger=TRIGGER)
     heard = await history.control.beat("token", [report])
     assert [order.verb for order in heard.orders] == [Verb.SUSPEND]
+    await history.close()
+
+
+async def test_no_claim_comes_before_the_step_on_the_new_primary(pair: Pair) -> None:
+    history = RedisHistory.from_url(pair.url).for_asyncio()
+    await history.claim(TRIGGER, ["before"], "worker-1")
+    with connected(pair.second.url) as client:
+        client.script_load(text_of("entries/claim"))  # as if others had been there
+    await asyncio.to_thread(pair.fail_over)
+    pair.network.cut()  # so that all claims open connections at the same time
+    claimed = threading.Event()
+
+    def hold_step_back() -> None:
+        claimed.wait(HEAD_START)
+
+    pair.network.when_asked(b"local steps = ", hold_step_back)
+
+    async def claim(number: int) -> int:
+        (claim,) = await history.claim(TRIGGER, [f"after {number}"], "worker-1")
+        claimed.set()
+        return claim.fence
+
+    fences = await asyncio.gather(*(claim(number) for number in range(8)))
+
+    with connected(pair.second.url) as client:
+        loaded = client.hget(f"doubtless:{{{TRIGGER}}}:history:origin", "loaded")
+    assert min(fences) > int(loaded.split()[2])
     await history.close()
 
 

@@ -215,6 +215,36 @@ def test_a_long_call_that_is_given_up_leaves_no_answer_behind(redis_url: str) ->
     drive(client.close())
 
 
+def test_closing_leaves_a_connection_alone_that_a_thread_takes_meanwhile(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = RedisClient.from_url(redis_url)
+    wires: Any = client.wires
+
+    async def use_two() -> None:
+        async for _ in wires.ask_each([command(b"PING")]):
+            await wires.ask(command(b"PING"))
+
+    drive(use_two())
+    idle = wires._idle  # noqa: SLF001  (a thread has read it, and is about to take one)
+    taken: list[Any] = []
+    connections: Any = redis.Connection
+    disconnect = connections.disconnect
+
+    def close(connection: Any, *args: Any) -> None:
+        disconnect(connection, *args)
+        if not taken:
+            taken.append(idle.pop())
+
+    monkeypatch.setattr(connections, "disconnect", close)
+
+    drive(wires.close())
+
+    assert taken[0].is_connected
+    taken[0].disconnect()
+    drive(client.close())
+
+
 def command(*words: bytes) -> bytes:
     return b"*%d\r\n%b" % (len(words), packed(words))
 

@@ -12,6 +12,8 @@ from history.opening import open_local_parking
 from tests.fixtures.beside import EntriesOnly
 from tests.unit.helpers.in_memory import Effects, made, message
 from triggers import Consumer, Status, trigger
+from triggers.cli.checks.findings import Away, Level
+from triggers.cli.checks.stores import of_history
 from triggers.dashboard.operations import Operations
 from triggers.guards import protect
 from triggers.pipeline.parking.sweep import sweep
@@ -127,6 +129,14 @@ def test_an_option_that_needs_records_is_refused(
         book.handle(message())
 
     assert refused.value.setting == setting
+
+
+def test_the_doctor_finds_no_problem(store: HistoryStore) -> None:
+    settings = made(Effects(), history=store).settings
+
+    findings = list(of_history(Away(), "history", store, settings, list))
+
+    assert {finding.level for finding in findings} == {Level.OK, Level.WARNING}  # its entries are in memory
 
 
 def test_the_dashboard_needs_records(store: HistoryStore) -> None:

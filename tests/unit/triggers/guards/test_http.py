@@ -678,6 +678,17 @@ class TestInDoubt:
         assert parked.uuid == uuid
         assert not shop.charged
 
+    async def test_a_request_that_was_broken_off_still_knows_its_body(self, shop: Shop) -> None:
+        shop.error = asyncio.CancelledError("what it waited for was cancelled")
+        with pytest.raises(IndexError):  # nothing is sent
+            await ask(shop.app)
+
+        copy, other = await ask(shop.app), await ask(shop.app, body=b"{}")
+
+        assert (copy.status, copy.problem["type"]) == (409, "urn:doubtless:in-doubt")
+        assert (other.status, other.problem["type"]) == (422, "urn:doubtless:another-body")
+        assert len(shop.charged) == 1
+
     async def test_a_lost_answer_does_not_make_it_run_again(
         self, shop: Shop, monkeypatch: pytest.MonkeyPatch
     ) -> None:
