@@ -95,11 +95,11 @@ class TimedWires(Wires):
 
     seconds = 0.0
 
-    async def ask(self, command: bytes) -> Any:
+    async def ask(self, command: bytes, server: object = None) -> Any:
         """Ask, and note how long that took."""
         begin = time.perf_counter()
         try:
-            return await super().ask(command)
+            return await super().ask(command, server)
         finally:
             self.seconds += time.perf_counter() - begin
 
