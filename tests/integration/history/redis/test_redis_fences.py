@@ -1,6 +1,7 @@
 """Completed entries keep 24 bits of their fence: restarts and wrap-arounds change no comparison."""
 
 import struct
+from functools import cached_property
 from typing import Any
 
 import pytest
@@ -41,7 +42,7 @@ class Bench:
             raise ValueError("there is no price")
         self.ran.append(str(message.uuid))
 
-    @property
+    @cached_property
     def store(self) -> HistoryStore:
         store = self.book.open_store()
         assert store is not None
@@ -59,6 +60,7 @@ def bench(redis_url: str) -> Any:
     bench = Bench(redis_url)
     yield bench
     bench.book.close()
+    drive(bench.store.close())
 
 
 @pytest.mark.parametrize("jump", JUMPS)
