@@ -267,7 +267,7 @@ def test_what_breaks_off_for_one_trigger_is_shown_and_the_others_run(desk: Desk)
     (desk.doubtless.folder / "broken.py").write_text(
         "from shop import book\n"
         "from triggers import trigger\n"
-        '@trigger("orders", name="ship", history="nowhere://at-all")\n'
+        '@trigger("orders", name="ship", history="env:NOWHERE")\n'
         "def ship() -> None: ...\n"
     )
     times = [datetime(2024, 1, 1, hour, tzinfo=UTC) for hour in range(3)]
@@ -283,7 +283,7 @@ def test_what_breaks_off_for_one_trigger_is_shown_and_the_others_run(desk: Desk)
         ["u2", "still parked"],
         ["u3", "closed"],
     ]
-    assert "nowhere" in answer.err
+    assert "NOWHERE" in answer.err
     assert desk.done == ["N-1"]
     assert sorted(desk.ids) == ["u1u1", "u2u2"]
 

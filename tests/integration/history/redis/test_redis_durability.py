@@ -4,7 +4,8 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,7 +22,7 @@ from history.store import HistoryStore
 from tests.contract.beside.parking import parked
 from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.servers.redis import connected
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, is_drained, send
 from triggers import ConfigurationError, Message, ProviderUnavailableError, Status, trigger
 from triggers.detection.suspension import Suspension
@@ -146,7 +147,7 @@ async def test_a_primary_that_lost_its_replica_is_looked_up_again(
 ) -> None:
     network = network_before(pair.primary.url)
     history = opening(network.url(pair.url))
-    await history.claim(TRIGGER, ["u1"], "worker-1", LEASE)
+    await until_replicated(lambda: history.claim(TRIGGER, ["u1"], "worker-1", LEASE))
     take_over_unnoticed(pair, network)
 
     for uuid in ("u2", "u3"):
@@ -165,7 +166,7 @@ async def test_a_sender_looks_a_primary_that_lost_its_replica_up_again(
 ) -> None:
     network = network_before(pair.primary.url)
     provider = RedisStreams.from_url(network.url(pair.url), asyncio=is_asyncio)
-    await provider.send("orders", numbered(1))
+    await until_replicated(lambda: provider.send("orders", numbered(1)))
     take_over_unnoticed(pair, network)
 
     for _ in range(2):
@@ -175,6 +176,18 @@ async def test_a_sender_looks_a_primary_that_lost_its_replica_up_again(
 
     with connected(pair.replica.url) as client:
         assert client.xlen("later") == 1
+
+
+async def until_replicated(write: Callable[[], Awaitable[object]]) -> None:
+    """Repeat a write until the replica has it in time; a busy machine may need more than a second."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            await write()
+        except (HistoryUnavailableError, ProviderUnavailableError):
+            assert time.monotonic() < deadline
+        else:
+            return
 
 
 def take_over_unnoticed(pair: Pair, network: Network) -> None:
