@@ -88,8 +88,7 @@ def run(
         file, history=_history(state, history, file), name=consumer, parent=parent, metrics=metrics
     ) as bay:
         with listening(sink or [], next(iter(bay.outputs.providers.values()))):
-            names = ", ".join(component.name for component in file.components)
-            started = partial(state.say, f"running {names}; Ctrl-C drains")
+            started = partial(state.say_running, [component.name for component in file.components])
             bay.run(signals=True, until_idle=until_idle, started=started)
         ran = bay.counts, bay.parked
     report(state, "input", ran, prefix="" if parent is None else f"{consumer}: ")

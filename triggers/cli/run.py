@@ -196,11 +196,10 @@ def _consume(
     **options: Any,
 ) -> Ran:
     """Run a consumer with these options, of the class that the services need, until it is over."""
-    names = ", ".join(trigger.name for trigger in triggers)
     options_of_run: Any = {
         "signals": True,
         "until_idle": until_idle,
-        "started": partial(state.say, f"running {names}; Ctrl-C drains"),
+        "started": partial(state.say_running, [trigger.name for trigger in triggers]),
     }
     if not any(trigger.is_async for trigger in triggers):
         with named("--provider", PROVIDER_URLS):

@@ -67,7 +67,7 @@ class Wires:
             redis.RedisError: the server's or the connection's error; a lost connection was closed.
             AnotherServerError: nothing was sent yet; call again.
         """
-        idle, wire = self._take(server)
+        idle, wire = self._take(server)  # as _taken_or_opened(), with one coroutine less
         if wire is None:
             idle, wire = await self._open(server)
         try:
@@ -99,9 +99,7 @@ class Wires:
         Raises:
             as in :meth:`ask`.
         """
-        idle, wire = self._take(server)
-        if wire is None:
-            idle, wire = await self._open(server)
+        idle, wire = await self._taken_or_opened(server)
         try:
             await settled(wire.send_packed_command((command + durability.packed(),)))
             answers = [await answer_of(wire) for _ in range(1 + len(durability.words))]
@@ -124,9 +122,7 @@ class Wires:
                 connection is closed.
             AnotherServerError: nothing was sent yet; call again.
         """
-        idle, wire = self._take(server)
-        if wire is None:
-            idle, wire = await self._open(server)
+        idle, wire = await self._taken_or_opened(server)
         under_way, done = 0, False
         try:
             for command in commands:
@@ -144,7 +140,12 @@ class Wires:
             else:
                 await self.close(wire)
 
-    def _take(self, server: object = None) -> tuple[list[Any], Any | None]:
+    async def _taken_or_opened(self, server: object) -> tuple[list[Any], Any]:
+        """Return an idle connection, or else a new one, with its list; raises as the two do."""
+        idle, wire = self._take(server)
+        return (idle, wire) if wire is not None else await self._open(server)
+
+    def _take(self, server: object) -> tuple[list[Any], Any | None]:
         """Return the list of idle connections, and one of them; None if there is none.
 
         Raises:
@@ -167,7 +168,7 @@ class Wires:
         else:
             await self._disconnect(wire)
 
-    async def _open(self, server: object = None) -> tuple[list[Any], Any]:
+    async def _open(self, server: object) -> tuple[list[Any], Any]:
         """Open a connection; return it with its list of idle connections.
 
         Raises:
@@ -208,9 +209,7 @@ class Wires:
             redis.RedisError: as in :meth:`ask`.
             AnotherServerError: it has just changed; call again.
         """
-        idle, wire = self._take()
-        if wire is None:
-            idle, wire = await self._open()
+        idle, wire = await self._taken_or_opened(None)
         await self._give_back(wire, idle)
         return self.server
 

@@ -113,6 +113,10 @@ class CliState:
         if not self.as_json:
             _print_line(sys.stdout, (text, style))
 
+    def say_running(self, names: Iterable[str]) -> None:
+        """Print that triggers, components or links run now, and how to end them."""
+        self.say(f"running {', '.join(names)}; Ctrl-C drains")
+
     def report(self, document: Any, *lines: str) -> None:
         """Print a JSON document, or the same as lines for people."""
         if self.as_json:

@@ -112,7 +112,7 @@ def run_links(
     ended = threading.Event()
     senders = [name for name in names if trigger_of(name, triggers) is None]
     threads = [_sender(links, name, ended) for name in senders]
-    started = partial(state.say, f"running {', '.join(names)}; Ctrl-C drains")
+    started = partial(state.say_running, names)
     try:
         if triggers:
             applying = Consumer(triggers, links, name=consumer, metrics=metrics)

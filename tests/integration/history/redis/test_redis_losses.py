@@ -58,6 +58,17 @@ def claim(history: HistoryStore, *uuids: str, owner: str | BatchOwner = "worker-
     return [one.fence for one in claims]
 
 
+def lose_claims(server: RedisServer, one: RedisHistory, other: RedisHistory) -> Sequence[Fence]:
+    """Save what ``one`` claims, and restart the server without what ``other`` claims; return its fences."""
+    claim(one, "u0")
+    with connected(server.url) as client:
+        client.save()
+    lost = claim(other, *(f"u{n}" for n in range(1, 50)))
+    server.kill()
+    server.start()
+    return lost
+
+
 def complete(history: HistoryStore, *uuids: str) -> None:
     """Claim and complete uuids."""
     for first in range(0, len(uuids), 200):
@@ -384,13 +395,7 @@ def test_a_server_that_loaded_an_old_snapshot_grants_no_fence_twice_to_whom_it_d
 ) -> None:
     with RedisServer(tmp_path, appendonly="no", save="3600 1") as server:
         old = RedisHistory.from_url(server.url)
-        claim(old, "u0")
-        with connected(server.url) as client:
-            client.save()
-        lost = claim(old, *(f"u{n}" for n in range(1, 50)))
-
-        server.kill()
-        server.start()
+        lost = lose_claims(server, old, old)
         # It was not granted anything before, and so knows of none of these fences.
         young = RedisHistory.from_url(server.url)
         granted = claim(young, "u1", "u2")
@@ -409,13 +414,7 @@ def test_a_server_that_was_restarted_under_a_client_is_noticed_before_its_next_c
 ) -> None:
     with RedisServer(tmp_path, appendonly="no", save="3600 1") as server:
         one, other = RedisHistory.from_url(server.url), RedisHistory.from_url(server.url)
-        claim(one, "u0")
-        with connected(server.url) as client:
-            client.save()
-        lost = claim(other, *(f"u{n}" for n in range(1, 50)))
-
-        server.kill()
-        server.start()
+        lost = lose_claims(server, one, other)
 
         # It was granted nothing that was lost, unlike the other one.
         assert min(claim(one, "u2", "u3")) > max(lost)
@@ -427,12 +426,7 @@ def test_a_server_that_was_restarted_under_a_client_is_noticed_before_its_next_c
 def test_a_server_that_was_busy_when_a_client_connected_again_grants_no_fence_twice(tmp_path: Path) -> None:
     with RedisServer(tmp_path, appendonly="no", save="3600 1") as server:
         one, other = RedisHistory.from_url(server.url), RedisHistory.from_url(server.url)
-        claim(one, "u0")
-        with connected(server.url) as client:
-            client.save()
-        lost = claim(other, *(f"u{n}" for n in range(1, 50)))
-        server.kill()
-        server.start()
+        lost = lose_claims(server, one, other)
 
         with connected(server.url) as client, busy(client), pytest.raises(HistoryUnavailableError):
             claim(one, "u2")
