@@ -4,7 +4,7 @@ import gc
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
@@ -19,6 +19,8 @@ from triggers.spark.rows.older_spark import arrow_schema, over_pandas
 #: A ``pyarrow.RecordBatch``, and one column of it.
 RecordBatch = Any
 Array = Any
+
+Result = TypeVar("Result")
 
 #: Small numbers or truth values, one for each row.
 Numbers = np.ndarray[Any, Any]
@@ -38,16 +40,18 @@ _PLAIN_NAME = re.compile(r"\w+")
 _settled_in: list[int] = []
 
 
-def settle_in() -> None:
-    """Before the first rows in a Python worker, exclude loaded objects from its garbage collection.
+def settling_in(results: Iterable[Result]) -> Iterator[Result]:
+    """Yield results; after the first result of a worker, exclude loaded objects from its garbage collection.
 
-    Spark's workers collect garbage after every task. A pass over all loaded objects took 50 ms, longer than
-    the claims of a small batch.
+    Spark's workers collect garbage after every task. A pass over all loaded objects took 40 ms, longer than
+    the claims of a small batch. The first result loads the driver of the history, so this comes after it.
     """
-    if os.getpid() not in _settled_in:
-        _settled_in[:] = [os.getpid()]
-        gc.collect()
-        gc.freeze()
+    for result in results:
+        if os.getpid() not in _settled_in:
+            _settled_in[:] = [os.getpid()]
+            gc.collect()
+            gc.freeze()
+        yield result
 
 
 def byte_column(
@@ -60,8 +64,7 @@ def byte_column(
     """
 
     def columns(columns_of_batches: Iterator[tuple[Array, ...]]) -> Iterator[Numbers]:
-        settle_in()
-        return verdicts(columns_of_batches)
+        return settling_in(verdicts(columns_of_batches))
 
     made: Any = (_over_arrow if hasattr(functions, "arrow_udf") else over_pandas)(columns, name)
     # Another computation would claim again: harmless, but it costs time.
@@ -98,8 +101,9 @@ def mapped(
     renamed = not all(_PLAIN_NAME.fullmatch(name) for name in names)
 
     def batches(arriving: Iterator[Any]) -> Iterator[Any]:
-        settle_in()
-        return work(batch.rename_columns(names) for batch in arriving) if renamed else work(arriving)
+        return settling_in(
+            work(batch.rename_columns(names) for batch in arriving) if renamed else work(arriving)
+        )
 
     batches.__name__ = name
     plain: Any = frame.toDF(*(f"_{index}" for index in range(len(names)))) if renamed else frame

@@ -17,12 +17,19 @@ def thawed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("thawed")
-def test_a_worker_keeps_what_was_loaded_from_its_garbage_collector_once() -> None:
-    arrow.settle_in()
-    kept = gc.get_freeze_count()
-    later = [[number] for number in range(10_000)]
+def test_a_worker_keeps_what_its_first_result_loaded_from_its_garbage_collector_once() -> None:
+    loaded: list[list[int]] = []
 
-    arrow.settle_in()
+    def results() -> Iterator[int]:
+        loaded.extend([number] for number in range(10_000))
+        yield 1
+        loaded.extend([number] for number in range(10_000))
+        yield 2
 
-    assert kept > 10_000
-    assert gc.get_freeze_count() <= kept, f"{len(later)} more are left to the collector"
+    steps = arrow.settling_in(results())
+    first = next(steps), gc.get_freeze_count()
+    second = next(steps), gc.get_freeze_count()
+
+    assert (first[0], second[0]) == (1, 2)
+    assert first[1] > 10_000
+    assert second[1] <= first[1]
