@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from time import monotonic
-from typing import Any, Unpack, cast
+from typing import Any, TypeVar, Unpack, cast
 
 from history.beside.kept import needed_beside
 from history.beside.results import KeptResult, Results
@@ -36,7 +36,7 @@ from triggers.guards.http.request import (
     replayed_body,
 )
 from triggers.guards.http.shadow import let_through, say
-from triggers.service.checking import check_whole
+from triggers.service.checking import check_takes, check_whole
 from triggers.service.failures import TransientError
 from triggers.service.options import GuardOptions, HostOptions, check_names
 from triggers.service.outcome import Outcome
@@ -55,9 +55,11 @@ UNKNOWN_CALLER = "nothing in it identifies the caller, so its key could be anoth
 #: The pauses between the looks of a request that waits for another request, in seconds: first and longest.
 FIRST_LOOK, LAST_LOOK = 0.02, 0.5
 
-Caller = Callable[[Request], str | None]
+Caller = Callable[[Request], Awaitable[str | None] | str | None]
 
 Authorize = Callable[[Request], bool | Awaitable[bool]]
+
+Answer = TypeVar("Answer")
 
 
 class ReleasedError(TransientError):
@@ -75,7 +77,7 @@ class IdempotencyKey:
             missing or returns None, the guard uses the user that an authentication above the guard has found,
             the client's certificate, and the headers that commonly carry credentials, such as Authorization
             and X-API-Key. Without Authorization, it also uses the cookies. If none of these identifies the
-            caller, a request with a key is refused.
+            caller, a request with a key is refused. A coroutine function may also tell them apart.
         authorize: called with the request before a copy gets the first answer. If it returns False or raises,
             the copy is refused. It may be a coroutine function.
         methods: the methods of the requests to guard.
@@ -109,10 +111,12 @@ class IdempotencyKey:
         keys_per_hour: int | None = None,
         **options: Unpack[HostOptions],
     ) -> None:
-        _check(history, scope, methods, wait)
-        if authorize is not None and not callable(authorize):
+        _check(history, methods, wait)
+        if scope is not None:
+            check_takes("scope", scope, "one request", remedy="give a function of the request")
+        if authorize is not None:
             remedy = "give a function of the request that returns whether its caller may have the answer"
-            raise ConfigurationError("authorize", f"{authorize!r} cannot be called", remedy)
+            check_takes("authorize", authorize, "one request", remedy=remedy)
         check_names("IdempotencyKey", options, HostOptions.__annotations__)
         self._app = app
         # An answer that asks for another try releases the key, although the application was called.
@@ -159,7 +163,8 @@ class IdempotencyKey:
             await self._app(scope, receive, send)
 
     async def _guarded(self, request: Request, key: str, receive: Receive, send: Send) -> None:
-        caller = (self._caller and self._caller(request)) or default_caller(request)
+        named = None if self._caller is None else await _asked(self._caller, request)
+        caller = named or default_caller(request)
         if self._in_shadow:
             if caller is None:
                 say(self.guard, f"403, {UNKNOWN_CALLER}")
@@ -199,8 +204,7 @@ class IdempotencyKey:
         if self._authorize is None:
             return True
         try:
-            answer = self._authorize(request)
-            return bool(await answer if isinstance(answer, Awaitable) else answer)
+            return bool(await _asked(self._authorize, request))
         except Exception as error:  # noqa: BLE001  (a user's function may raise anything)
             _log.warning(
                 "%s: authorize= failed: %s", self.guard.name, told_of(error, self.guard.settings.redaction)
@@ -406,11 +410,16 @@ class _Work:
         return answer if entry is not None and entry.is_of(fence) else None
 
 
-def _check(history: object, scope: object, methods: object, wait: object) -> None:
+async def _asked(function: Callable[[Request], Awaitable[Answer] | Answer], request: Request) -> Answer:
+    answer = function(request)
+    if isinstance(answer, Awaitable):
+        return await cast("Awaitable[Answer]", answer)
+    return answer
+
+
+def _check(history: object, methods: object, wait: object) -> None:
     if history is None:
         raise ConfigurationError("history", "it is None, and answers are kept in it", "give a URL or a store")
-    if scope is not None and not callable(scope):
-        raise ConfigurationError("scope", f"{scope!r} cannot be called", "give a function of the request")
     if isinstance(methods, str):
         raise ConfigurationError("methods", "it is a text", f"give a set, {{{methods!r}}}")
     if wait is not None and not isinstance(wait, timedelta):

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from history import MemoryHistory
 from history.support.redaction import CARD_NUMBERS, Redact
 from triggers import ConfigurationError
 from triggers.guards.http import IdempotencyKey, Request
+from triggers.guards.http.middleware import Caller
 from triggers.guards.http.quota import Quota
 from triggers.guards.http.request import CREDENTIALS, default_caller
 
@@ -59,7 +60,7 @@ class Shop:
         self.store = MemoryHistory()
         self.app = self.guarded(lease=timedelta(hours=1))
 
-    def guarded(self, scope: Callable[[Request], str | None] | None = None, **options: Any) -> IdempotencyKey:
+    def guarded(self, scope: Caller | None = None, **options: Any) -> IdempotencyKey:
         """Return this application behind a guard over its history."""
         options.setdefault("history", self.store)
         return IdempotencyKey(self, scope=scope, **options)
@@ -383,10 +384,10 @@ class TestRefusals:
         "wrong",
         [
             *({"history": None}, {"scope": "user"}, {"methods": "POST"}, {"wait": 5}, {"retry": None}),
-            {"authorize": True},
+            *({"authorize": True}, {"authorize": lambda: True}, {"scope": lambda: "ann"}),
             *({"keys_per_hour": number} for number in (0, -1, 1.5, True, "9")),
         ],
-        ids=str,
+        ids="".join,
     )
     def test_what_it_cannot_do_is_refused(self, wrong: dict[str, Any]) -> None:
         options: dict[str, Any] = {"history": MemoryHistory(), **wrong}
@@ -493,8 +494,15 @@ class TestWhatAKeyIsBoundTo:
 
         assert [reply.body for reply in replies] == [b"charge 1", b"charge 2", b"charge 1"]
 
-    async def test_scope_says_whose_the_key_is(self, shop: Shop) -> None:
-        app = shop.guarded(scope=lambda request: request.headers.get("x-user"))
+    @pytest.mark.parametrize("waits", [False, True], ids=["plain", "coroutine"])
+    async def test_scope_says_whose_the_key_is(self, shop: Shop, *, waits: bool) -> None:
+        def plain(request: Request) -> str | None:
+            return request.headers.get("x-user")
+
+        async def waiting(request: Request) -> str | None:
+            return plain(request)
+
+        app = shop.guarded(scope=waiting if waits else plain)
 
         first = await ask(app, headers={"x-user": "ann", "authorization": "Bearer old"})
         same = await ask(app, headers={"x-user": "ann", "authorization": "Bearer new"})
