@@ -1,6 +1,5 @@
 """Check the arguments of a consumer, and compute their defaults."""
 
-import inspect
 import logging
 import os
 import socket
@@ -13,12 +12,11 @@ from triggers.declaration.decorator import Trigger
 from triggers.providers.backlog import Place
 from triggers.service.checking import (
     check_able,
-    check_callable,
     check_name,
+    check_plain,
     check_provider,
     check_seconds,
     check_switch,
-    check_takes,
     check_text,
     check_whole,
     pointing,
@@ -56,7 +54,7 @@ def check_options(
     if name is not None:
         check_name("name", name)
     if observe is not None:
-        check_callable("observe", observe, "give a function of a Step")
+        check_plain("observe", observe, "a Step", remedy="give a function of a Step")
     if parent is not None:
         check_whole("parent", parent, 1)
     if metrics is not None:
@@ -74,10 +72,7 @@ def check_run(*, signals: Any, until_idle: Any, started: Any) -> None:
         if until_idle is not None:
             check_seconds("until_idle", until_idle)
         if started is not None:
-            remedy = "give a plain function without parameters"
-            check_takes("started", started, remedy=remedy)
-            if inspect.iscoroutinefunction(started):
-                raise ConfigurationError("started", "it is a coroutine function", remedy)
+            check_plain("started", started, remedy="give a function without parameters")
 
 
 def check_triggers(triggers: Sequence[AnyTrigger], history: object) -> None:

@@ -165,15 +165,13 @@ def check_takes(setting: str, value: Any, *arguments: str, remedy: str) -> None:
         raise ConfigurationError(setting, f"{shown(value)} cannot be called with {called_with}", remedy)
 
 
-def check_function_of_message(setting: str, value: Any, *, remedy: str, instead: str) -> None:
-    """Refuse all but a synchronous function of a message; ``instead`` is the remedy for a coroutine function.
-
-    Raises:
-        ConfigurationError: it is not.
-    """
+def check_plain(
+    setting: str, value: Any, *arguments: str, remedy: str, instead: str = "give a plain function"
+) -> None:
+    """Refuse a coroutine function, with the remedy ``instead``; else as :func:`check_takes`."""
     if inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(type(value).__call__):
         raise ConfigurationError(setting, "it is a coroutine function", instead)
-    check_takes(setting, value, "one message", remedy=remedy)
+    check_takes(setting, value, *arguments, remedy=remedy)
 
 
 def check_kind(setting: str, value: Any, wanted: type, remedy: str) -> None:

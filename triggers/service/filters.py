@@ -7,7 +7,7 @@ from history.message import Message
 from history.support.rendering import shown
 from triggers.selectors.parsing.values import Reading
 from triggers.selectors.selector import Filter
-from triggers.service.checking import check_function_of_message
+from triggers.service.checking import check_plain
 from triggers.service.failures import FatalError
 
 #: The text of a condition, or a function that answers True or False.
@@ -40,7 +40,7 @@ def read_filter(source: MessageFilter) -> Wanted:
             "filter", f"{shown(source)} is neither text nor a function", "write filter=\"JMSType = 'cancel'\""
         )
     instead = "decide by the message alone, in a plain function"
-    check_function_of_message("filter", source, remedy="write def wanted(message)", instead=instead)
+    check_plain("filter", source, "one message", remedy="write def wanted(message)", instead=instead)
     return _asking(source)
 
 

@@ -9,7 +9,7 @@ from history.errors import ConfigurationError
 from history.json_text import NotJsonError, canonical_json
 from history.message import Message
 from history.support.rendering import shown
-from triggers.service.checking import check_function_of_message
+from triggers.service.checking import check_plain
 
 #: "body", or a function that returns the part of a message to compare: bytes, text or JSON; None for nothing.
 FingerprintSource = Literal["body"] | Callable[[Message], Any]
@@ -32,7 +32,7 @@ def read_fingerprint(source: Any) -> Fingerprint | None:
         return _of_body
     if not callable(source):
         raise ConfigurationError("fingerprint", f"{shown(source)} is neither 'body' nor a function", _REMEDY)
-    check_function_of_message("fingerprint", source, remedy=_REMEDY, instead="give a plain function")
+    check_plain("fingerprint", source, "one message", remedy=_REMEDY)
 
     def asked(message: Message) -> bytes | None:
         counts = source(message.copied())

@@ -15,7 +15,7 @@ from history.support.rendering import shown
 from triggers.selectors.parsing.nodes import Path
 from triggers.selectors.parsing.parser import parse
 from triggers.selectors.parsing.values import Reading
-from triggers.service.checking import check_function_of_message
+from triggers.service.checking import check_plain
 from triggers.service.failures import FatalError
 
 #: A place, such as "body.order.event_id" or "properties.event_id", or a function of the message.
@@ -47,7 +47,7 @@ def read_identity(source: IdentitySource, max_body_size: int) -> Identify:
     if not callable(source):  # a user may pass anything
         raise ConfigurationError("uuid", f"{shown(source)} is neither text nor a function", _REMEDY)
     instead = "read the identity from the message alone, in a plain one"
-    check_function_of_message("uuid", source, remedy=_REMEDY, instead=instead)
+    check_plain("uuid", source, "one message", remedy=_REMEDY, instead=instead)
     return _asking(source)
 
 

@@ -10,7 +10,7 @@ from history.opening import refuse_unknown_scheme
 from history.support.urls import guarded, split_url
 from resolvers.bulk import AskedInBulk, BulkResolver, asking_in_bulk
 from resolvers.resolution import Resolver
-from triggers.service.checking import check_callable, check_choice, check_duration, check_text, check_whole
+from triggers.service.checking import check_choice, check_duration, check_plain, check_text, check_whole
 from triggers.service.failures import Retry
 from triggers.service.options import CommonOptions
 from triggers.service.settings import TRIGGER_DEFAULTS, Settings
@@ -187,20 +187,23 @@ class BatchSettings:
         if not isinstance(self.on_replay, AskedInBulk):
             check_choice("on_replay", self.on_replay, ReplayPolicy)
         if self.committed is not None:
-            check_callable("committed", self.committed, "give a function of (batch: BatchInfo)")
+            check_plain(
+                "committed", self.committed, "a BatchInfo", remedy="give a function of (batch: BatchInfo)"
+            )
         check_choice("on_fatal", self.on_fatal, FatalPolicy)
         check_choice("on_reset", self.on_reset, ResetPolicy)
         check_url("history", self.history)
         check_duration("patience", self.patience)
         if self.parked_to is not None:
-            check_callable("parked_to", self.parked_to, "give a function of (rows, batch_id)")
+            remedy = "give a function of (rows, batch_id)"
+            check_plain("parked_to", self.parked_to, "rows", "the number of a batch", remedy=remedy)
         if self.query is not None:
             check_text("query", self.query, "give the query's name")
         if self.parking is not None:
             check_url("parking", self.parking)
         check_choice("storage", self.storage, StorageChoice)
         if self.on_batch is not None:
-            check_callable("on_batch", self.on_batch, "give a function of a BatchReport")
+            check_plain("on_batch", self.on_batch, "a BatchReport", remedy="give a function of a BatchReport")
         for setting, number in (("partitions", self.partitions), ("claims", self.claims)):
             if number is not None:
                 check_whole(setting, number, 1)

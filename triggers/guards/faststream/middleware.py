@@ -44,7 +44,7 @@ from triggers.guards.host import (
     shown,
     waits_for_itself,
 )
-from triggers.service.checking import check_callable, pointing
+from triggers.service.checking import check_takes, pointing
 from triggers.service.failures import HostRetryError
 from triggers.service.fingerprints import FingerprintSource
 from triggers.service.keeping import Keep
@@ -107,7 +107,9 @@ def guarded(
     """
     with pointing():
         if not isinstance(uuid, str) or not uuid:
-            check_callable("uuid", uuid, "name a header, or give a function of the message")
+            check_takes(
+                "uuid", uuid, "one message", remedy="name a header, or give a function of the message"
+            )
     _Broker(cast("Any", broker), TaskGuards("faststream", history, cast("HostOptions", options)), uuid)
     return broker
 

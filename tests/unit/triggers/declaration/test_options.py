@@ -89,7 +89,7 @@ TRIGGER: Mapping[str, Sequence[Any]] = {
         asyncio.sleep,
         lambda: True,
     ),
-    "monitor": (5, "monitor", True, Nothing.with_one),
+    "monitor": (5, "monitor", True, Nothing.with_one, Nothing.asynchronously),
     "monitor_interval": (*NO_DURATION, None),
     "transacted": NO_SWITCH,
     "concurrency": NO_COUNT,
@@ -137,17 +137,17 @@ SPARK: Mapping[str, Sequence[Any]] = {
     "patience": (*NO_DURATION, None),
     "reprocess": (5, "", b"refill"),
     "partitions": (0, -1, 1.5, "10", True, 10**40),
-    "on_batch": (5, "print"),
+    "on_batch": (5, "print", lambda: None, Nothing.asynchronously),
 }
 
 FOREACH_BATCH: Mapping[str, Sequence[Any]] = {
     **SPARK,
     "on_replay": (5, "guess", None),
-    "committed": (5, "yes", True),
+    "committed": (5, "yes", True, lambda: True, Nothing.asynchronously),
     "lease": TRIGGER["lease"],
     "retry": TRIGGER["retry"],
     "parking": (5, "", object(), "memory://", *NO_HISTORY),
-    "parked_to": (5, "table"),
+    "parked_to": (5, "table", Nothing.with_one, Nothing.asynchronously),
     "claims": (0, -1, 1.5, "10", True),
     "storage": (*NO_CHOICE, None),
 }
@@ -175,7 +175,7 @@ CONSUMER: Mapping[str, Sequence[Any]] = {
     "provider": PRODUCER["provider"],
     "history": ("", 5, object(), MemoryHistory),
     "name": NO_NAME,
-    "observe": (5, "observe"),
+    "observe": (5, "observe", lambda: None, Nothing.asynchronously),
     "parent": (0, "1", True),
     "metrics": (9464, "", "9464", "host", "host:port"),
 }
