@@ -55,7 +55,6 @@ def three_parts(a: object, b: object, c: object) -> object:
 
 
 def joined_by(service: Callable[..., Any], **settings: Any) -> Any:
-    """Give a service both messages, and return what it returns."""
     ship = Bench().trigger(service, **settings)
     assert ship.handle(ORDER).join == "waiting"
     return ship.handle(PAYMENT)
