@@ -98,19 +98,6 @@ def test_a_transaction_of_just_the_size_is_not_cut() -> None:
     assert [(one.previous_offset, one.last_offset, one.sequence) for one in parts] == [(A, A, 0), (A, B, 1)]
 
 
-def test_200_kilobytes_make_five_messages() -> None:
-    drafts = list(cut(C, [Transaction(D, bytes(200_000))], capacity(DEFAULT_MESSAGE_SIZE)))
-
-    assert [draft.sequence for draft in drafts] == [0, 1, 2, 3, 4]
-    assert [draft.last_offset for draft in drafts] == [C, C, C, C, D]
-
-
-def test_small_transactions_travel_together() -> None:
-    drafts = list(cut(A, [Transaction(B, b"b"), Transaction(C, b"c"), Transaction(D, b"d")], 1000))
-
-    assert [(one.previous_offset, one.last_offset, one.sequence) for one in drafts] == [(A, D, 0)]
-
-
 def test_what_stands_beside_a_cut_transaction_travels_alone() -> None:
     drafts = list(cut(A, [Transaction(B, b"b"), Transaction(C, bytes(100)), Transaction(D, b"d")], 100))
 

@@ -45,8 +45,6 @@ PATIENT = SubscriberSettings(group=20, patience=3, max_gap_age=timedelta(minutes
 
 
 class Commit(NamedTuple):
-    """The application commits at one end."""
-
     site: int
     size: int
 
@@ -61,8 +59,6 @@ class Run(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Time passes."""
-
     minutes: int
 
 
