@@ -11,7 +11,7 @@ from history.bridge import drive
 from history.memory import MemoryHistory
 from history.shell import ThreadShell
 from history.store import Parking
-from triggers import Message, Outcome, TransientError, trigger
+from triggers import Message, trigger
 from triggers.consumer.gate import Gate
 from triggers.consumer.housekeeping import Housekeeping
 from triggers.detection.suspension import Suspension
@@ -149,26 +149,6 @@ class TestWaking:
 
         stats = drive(house.store.stats("orders"))
         assert (stats.started, stats.completed) == (0, 0)
-
-
-class TestSuspending:
-    @pytest.mark.parametrize("kind", Suspension)
-    def test_an_outcome_suspends_in_its_way(self, kind: Suspension) -> None:
-        gate = House().gate
-
-        gate.note(
-            Outcome(
-                status=None,
-                executed=False,
-                acknowledge=False,
-                reason="for the test",
-                row=13,
-                suspension=kind,
-                error=TransientError(),
-            )
-        )
-
-        assert (gate.suspended, gate.suspension) == ("for the test", kind)
 
 
 class TestSweeping:
