@@ -57,16 +57,13 @@ def reassembled(drafts: list[Draft]) -> list[Transaction]:
 
 
 @given(data=contents, room=some.integers(40, 200))
-def test_what_is_cut_can_be_put_together(data: list[bytes], room: int) -> None:
-    transactions = numbered(data)
+def test_what_is_cut_can_be_put_together_and_no_message_needs_more_than_it_may(
+    data: list[bytes], room: int
+) -> None:
+    drafts = list(cut(Offset(0), numbered(data), room))
 
-    assert reassembled(list(cut(Offset(0), transactions, room))) == transactions
-
-
-@given(data=contents, room=some.integers(40, 200))
-def test_no_message_needs_more_than_it_may(data: list[bytes], room: int) -> None:
-    for draft in cut(Offset(0), numbered(data), room):
-        assert len(pack(draft.records)) <= room
+    assert reassembled(drafts) == numbered(data)
+    assert all(len(pack(draft.records)) <= room for draft in drafts)
 
 
 @given(data=contents, room=some.integers(40, 200), start=some.integers(0, 7))

@@ -237,6 +237,15 @@ class TestAlarms:
 
         assert not link.alarms
 
+    def test_one_says_what_to_do(self) -> None:
+        (alarm,) = self.halted().alarms
+
+        assert str(alarm) == (
+            "AHEAD_OF_LOG: the peer has work up to 1119170, and the log here ends at 942712: "
+            "this database was restored from a backup; restore the rest of the log, or run doubtless "
+            "sqlremote extract at the end that is right, and load it at the other one"
+        )
+
 
 class TestMessageSize:
     def test_another_one_sends_again_under_another_count_and_the_first_is_no_other(self) -> None:

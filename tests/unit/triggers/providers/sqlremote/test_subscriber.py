@@ -129,12 +129,6 @@ class TestParts:
 
         assert (link.s, link.applied, len(link.subscriber.cache)) == ((C, 0), [], 0)
 
-    def test_parts_that_are_merely_not_all_here_are_no_gap(self) -> None:
-        link = Bench(C)
-        assert link.poll(*parts_of_d(b"x" * 50)[:2]) == []
-        assert link.poll() == []
-        assert link.subscriber.patience is None
-
     def test_parts_whose_end_was_sent_are_a_gap(self) -> None:
         link = Bench(C)
         link.poll(*parts_of_d(b"x" * 50)[:2])
@@ -232,6 +226,14 @@ class TestGaps:
 
         assert link.poll(AB) == [LinkReport(EPOCH, B, 0)]
         assert link.subscriber.patience is None
+
+    def test_what_was_cached_is_applied_when_the_gap_closes(self) -> None:
+        link = Bench()
+
+        assert link.read(CD, BC, AB) == [Verdict.EARLY, Verdict.EARLY, Verdict.READY]
+
+        assert (link.s, link.applied, link.subscriber.patience) == ((D, 0), [B, C, D], None)
+        assert sorted(link.deleted) == ["m0", "m1", "m2"]
 
 
 class TestRequests:

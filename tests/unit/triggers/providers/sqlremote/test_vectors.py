@@ -327,6 +327,7 @@ def test_v17_a_publisher_that_was_restored_with_a_new_epoch() -> None:
     assert [alarm.kind for alarm in link.alarms] == [AlarmKind.EPOCH_MISMATCH]
     assert (link.s, link.deleted) == ((C, 0), [])
     assert link.read(message("(0-0000942712-0001119170-0)")) == [Verdict.HALTED]
+    assert link.poll() == []
 
 
 def test_v17_a_confirmation_beyond_the_log() -> None:
