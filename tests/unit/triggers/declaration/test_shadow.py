@@ -243,7 +243,6 @@ REFUSED: Mapping[str, Mapping[str, Any]] = {
     "transacted": {"transacted": True},
     "ordered": {"ordered": True},
     "detect_duplicates": {"detect_duplicates": False},
-    "shadow": {"shadow": "yes"},
 }
 
 

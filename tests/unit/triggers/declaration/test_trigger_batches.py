@@ -151,6 +151,11 @@ class TestAsyncio:
         assert outcome.parked
         assert state_of(book) is EntryOutcome.FAILED
 
+    async def test_a_blocking_service_runs_as_well(self) -> None:
+        outcomes = await made(Effects()).ahandle_batch([message("a", b"1"), message("b", b"2")])
+
+        assert [outcome.result for outcome in outcomes] == [b"1", b"2"]
+
 
 class TestLostClaims:
     @pytest.mark.parametrize("fails", [False, True])
