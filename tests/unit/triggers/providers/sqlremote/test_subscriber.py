@@ -9,6 +9,9 @@ import pytest
 from history.errors import ConfigurationError
 from history.store.watermark import Epoch, Offset
 from tests.unit.triggers.providers.sqlremote.bench import (
+    AB,
+    BC,
+    CD,
     EPOCH,
     MINUTE,
     NOW,
@@ -28,11 +31,6 @@ from triggers.providers.sqlremote.protocol.parts import DIGEST_SIZE, PacketRecor
 from triggers.providers.sqlremote.protocol.publisher import PublisherSettings
 from triggers.providers.sqlremote.protocol.verdicts import Verdict, classify
 
-AB, BC, CD = (
-    message("(0-0000923200-0000923357-0)"),
-    message("(0-0000923357-0000942712-0)"),
-    message("(0-0000942712-0001119170-0)"),
-)
 REQUEST = LinkReport(EPOCH, A, 1, asking=True)
 
 
