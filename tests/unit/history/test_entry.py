@@ -105,6 +105,23 @@ class TestTime:
         ):
             EntryTerms(lease=wrong)
 
+    def test_a_lease_is_alive_until_it_is_over(self) -> None:
+        before, after = current(an_entry(), NOW + MINUTE * 0.99), current(an_entry(), NOW + MINUTE)
+
+        assert before is not None
+        assert after is not None
+        assert (before.lease_alive, after.lease_alive) == (True, False)
+
+    def test_a_renewal_counts_from_now_and_changes_nothing_else(self) -> None:
+        held = an_entry()
+
+        entry, renewed = renew(held, fence=FIRST, lease=MINUTE, now=NOW + 4 * MINUTE)
+
+        assert renewed
+        assert entry is not None
+        assert entry.lease_until == NOW + 5 * MINUTE
+        assert (entry.started_at, entry.expires_at, entry.fence) == (NOW, held.expires_at, FIRST)
+
 
 class TestDigest:
     def test_a_digest_has_sixteen_bytes_for_an_id_of_any_length(self) -> None:

@@ -178,6 +178,11 @@ class TestCounts:
         assert report.counts == Counts(duplicate=1)
         assert (report.consumer, report.trigger, report.obeyed, report.leaving) == ("worker", "book", 7, True)
 
+    def test_what_is_no_message_is_counted(self, gate: Gate) -> None:
+        gate.note_unreadable()
+
+        assert gate.statistics() == Counts(unreadable=1)
+
 
 class TestReports:
     def test_a_suspension_is_told_with_its_reason_and_by_whom(self, gate: Gate) -> None:

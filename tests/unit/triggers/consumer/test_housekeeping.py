@@ -11,7 +11,7 @@ from history.bridge import drive
 from history.memory import MemoryHistory
 from history.shell import ThreadShell
 from history.store import Parking
-from triggers import Message, trigger
+from triggers import Message, Outcome, TransientError, trigger
 from triggers.consumer.gate import Gate
 from triggers.consumer.housekeeping import Housekeeping
 from triggers.detection.suspension import Suspension
@@ -176,3 +176,23 @@ class TestSweeping:
         ten_minutes = SWEEP_INTERVAL.total_seconds()
         assert [left_at(AT_ONCE + minutes * 60) for minutes in (0, 9, 10, 11, 19, 20)] == [1, 1, 0, 1, 1, 0]
         assert ten_minutes == 600
+
+
+class TestSuspending:
+    @pytest.mark.parametrize("kind", Suspension)
+    def test_an_outcome_suspends_in_its_way(self, kind: Suspension) -> None:
+        gate = House().gate
+
+        gate.note(
+            Outcome(
+                status=None,
+                executed=False,
+                acknowledge=False,
+                reason="for the test",
+                row=13,
+                suspension=kind,
+                error=TransientError(),
+            )
+        )
+
+        assert (gate.suspended, gate.suspension) == ("for the test", kind)

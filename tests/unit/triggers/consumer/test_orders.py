@@ -288,6 +288,15 @@ class TestOrders:
         assert pauses == [BEAT_INTERVAL, BEAT_INTERVAL]
         assert running.state() is TriggerState.DISABLED
 
+    def test_who_begins_later_is_not_suspended(self, server: Server) -> None:
+        server.order(Verb.SUSPEND)
+        server.passes(milliseconds=1)
+
+        running = Running(server)
+        running.beats()
+
+        assert running.state() is TriggerState.RUNNING
+
 
 class TestCounts:
     def test_a_consumer_that_leaves_is_not_seen_and_its_counts_stay(self, running: Running) -> None:

@@ -199,3 +199,12 @@ class Ordering(RuleBasedStateMachine):
 
 TestAnyOrderOfEvents = Ordering.TestCase
 TestAnyOrderOfEvents.settings = settings(deadline=None, max_examples=60)
+
+
+def test_the_next_of_a_group_waits_until_the_one_before_it_is_done() -> None:
+    groups = groups_with("1", "2")
+    first = take(groups)
+
+    assert groups.take() is None
+    groups.done(first)
+    assert name_of(groups.take()) == "2"
