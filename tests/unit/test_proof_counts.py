@@ -12,15 +12,12 @@ PAGE = f"# Proof\n\n{BEGIN}\n\nold\n\n{END}\n\nmore\n"
 
 
 def ended(nodeid: str, outcome: Any = "passed", **numbers: int) -> pytest.TestReport:
-    """Return the report of a test that ended."""
     return pytest.TestReport(
         nodeid, ("", 0, ""), {}, outcome, None, "call", user_properties=list(numbers.items())
     )
 
 
 class Terminal:
-    """What is printed."""
-
     def __init__(self) -> None:
         self.lines: list[str] = []
 

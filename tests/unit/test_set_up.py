@@ -49,7 +49,6 @@ def put(venv: Path, name: str, text: str) -> None:
 
 
 def set_up(venv: Path, what: str, *, pip_config: str = "pip.conf") -> list[str]:
-    """Run ``.ci/setup``; return what was called."""
     log = venv.parent / "called"
     put(venv, "python", PYTHON.format(python=sys.executable, log=log))
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}

@@ -42,6 +42,18 @@ class Effects:
         return body
 
 
+class FailingHistory(MemoryHistory):
+    """A history of which the named verbs raise an error."""
+
+    def __init__(self, error: Exception, *verbs: str) -> None:
+        super().__init__()
+        self.error = error
+        vars(self).update(dict.fromkeys(verbs, self.fail))
+
+    async def fail(self, *_arguments: Any, **_terms: Any) -> Any:
+        raise self.error
+
+
 def made(service: Callable[..., object], **settings: Any) -> Trigger[..., object]:
     """Make a trigger over a history of its own unless told otherwise."""
     given: dict[str, Any] = {
@@ -63,13 +75,15 @@ def store_of(book: Trigger[..., object]) -> MemoryHistory:
     return store
 
 
-def entry_of(book: Trigger[..., object], uuid: str = "u-1") -> Entry | None:
-    return drive(store_of(book).lookup(book.name, [uuid]))[0]
+def entry_of(book: Trigger[..., object], uuid: str = "u-1") -> Entry:
+    (entry,) = drive(store_of(book).lookup(book.name, [uuid]))
+    assert entry is not None
+    return entry
 
 
 def state_of(book: Trigger[..., object], uuid: str = "u-1") -> State | EntryOutcome | None:
     """Name the entry's state in one word: None, STARTED, OK or FAILED."""
-    entry = entry_of(book, uuid)
+    (entry,) = drive(store_of(book).lookup(book.name, [uuid]))
     return None if entry is None else entry.outcome or entry.state
 
 
@@ -83,9 +97,7 @@ def started_by_another(book: Trigger[..., object], uuid: str = "u-1", lease: tim
 
 
 def take_over(book: Trigger[..., object], owner: str) -> None:
-    entry = entry_of(book)
-    assert entry is not None
-    assert drive(store_of(book).take_over(NAME, "u-1", owner, None, entry.fence)) is not None
+    assert drive(store_of(book).take_over(NAME, "u-1", owner, None, entry_of(book).fence)) is not None
 
 
 def resolving(answer: object) -> Callable[..., Any]:

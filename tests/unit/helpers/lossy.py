@@ -10,8 +10,6 @@ from random import Random
 
 
 class Fate(Enum):
-    """The fate of a message on its way."""
-
     ARRIVES = "arrives"
     IS_LOST = "is lost"
     IS_DOUBLED = "arrives twice"
@@ -51,7 +49,6 @@ class LossyCarrier:
         self._late: dict[str, list[tuple[int, bytes]]] = {}
 
     def put(self, address: str, data: bytes) -> None:
-        """Send a message."""
         inbox = self._inboxes.setdefault(address, {})
         match self.fate():
             case Fate.ARRIVES:
@@ -93,15 +90,9 @@ class LossyCarrier:
         return list(inbox)
 
     def get(self, address: str, name: str) -> bytes:
-        """Return a message; it stays until it is deleted.
-
-        Raises:
-            KeyError: the inbox has no message of that name.
-        """
         return self._inboxes[address][name]
 
     def delete(self, address: str, names: Iterable[str]) -> None:
-        """Delete messages of an inbox; a missing message is not an error."""
         for name in names:
             self._inboxes.get(address, {}).pop(name, None)
 

@@ -37,10 +37,6 @@ async def test_what_is_an_awaitable_is_awaited() -> None:
     assert (doubled, awaited) == (4, 3)
 
 
-def test_a_coroutine_that_never_suspends_is_driven_without_a_loop() -> None:
-    assert drive(double(2)) == 4
-
-
 async def test_it_may_be_driven_inside_a_running_loop() -> None:
     assert drive(double(2)) == 4
 
@@ -70,8 +66,6 @@ def test_one_that_wants_to_wait_is_closed_and_refused_with_the_remedy() -> None:
 
 
 class Page(NamedTuple):
-    """A page of a walk."""
-
     number: int
     cursor: str | None
 

@@ -20,8 +20,6 @@ REFUSED = ConnectionError("connection refused\n\tIs the server running?")
 
 
 class Server:
-    """Answers probes, or does not, and counts them."""
-
     def __init__(self, *, up: bool = False) -> None:
         self.up = up
         self.probes = 0

@@ -16,7 +16,6 @@ from history.entry import (
     EntryOutcome,
     EntryTerms,
     Fence,
-    State,
     claim,
     current,
     digest,
@@ -51,17 +50,6 @@ def state_of(entry: Entry | None) -> str:
 
 
 class TestClaim:
-    def test_what_is_absent_becomes_started(self) -> None:
-        entry, answer = claim(None, "worker-1", fence=FIRST, now=NOW, terms=TERMS)
-
-        assert answer == Claim(None, FIRST)
-        assert (entry.state, entry.owner, entry.fence) == (State.STARTED, "worker-1", FIRST)
-        assert (entry.started_at, entry.lease_until, entry.expires_at) == (
-            NOW,
-            NOW + MINUTE,
-            NOW + 10 * MINUTE,
-        )
-
     @pytest.mark.parametrize("held", [an_entry(), completed()])
     def test_what_has_expired_is_claimed_anew(self, held: Entry) -> None:
         entry, answer = claim(held, "worker-2", fence=SECOND, now=NOW + 10 * MINUTE, terms=TERMS)
@@ -71,13 +59,6 @@ class TestClaim:
 
 
 class TestTime:
-    def test_a_lease_is_alive_until_it_is_over(self) -> None:
-        before, after = current(an_entry(), NOW + MINUTE * 0.99), current(an_entry(), NOW + MINUTE)
-
-        assert before is not None
-        assert after is not None
-        assert (before.lease_alive, after.lease_alive) == (True, False)
-
     def test_without_a_lease_nobody_is_presumed_alive(self) -> None:
         assert not started("worker-1", FIRST, NOW, EntryTerms()).lease_alive
 
@@ -94,16 +75,6 @@ class TestTime:
 
         assert entry is not None
         assert entry.expires_at == NOW + 10 * MINUTE
-
-    def test_a_renewal_counts_from_now_and_changes_nothing_else(self) -> None:
-        held = an_entry()
-
-        entry, renewed = renew(held, fence=FIRST, lease=MINUTE, now=NOW + 4 * MINUTE)
-
-        assert renewed
-        assert entry is not None
-        assert entry.lease_until == NOW + 5 * MINUTE
-        assert (entry.started_at, entry.expires_at, entry.fence) == (NOW, held.expires_at, FIRST)
 
     def test_a_renewal_keeps_an_entry_for_twice_as_long_as_the_run_may_have_taken(self) -> None:
         entry, renewed = renew(an_entry(), fence=FIRST, lease=MINUTE, now=NOW + 8 * MINUTE)
@@ -133,6 +104,23 @@ class TestTime:
             ConfigurationError, match=r"lease: .* is out of range; use 1 millisecond to 36,525 days"
         ):
             EntryTerms(lease=wrong)
+
+    def test_a_lease_is_alive_until_it_is_over(self) -> None:
+        before, after = current(an_entry(), NOW + MINUTE * 0.99), current(an_entry(), NOW + MINUTE)
+
+        assert before is not None
+        assert after is not None
+        assert (before.lease_alive, after.lease_alive) == (True, False)
+
+    def test_a_renewal_counts_from_now_and_changes_nothing_else(self) -> None:
+        held = an_entry()
+
+        entry, renewed = renew(held, fence=FIRST, lease=MINUTE, now=NOW + 4 * MINUTE)
+
+        assert renewed
+        assert entry is not None
+        assert entry.lease_until == NOW + 5 * MINUTE
+        assert (entry.started_at, entry.expires_at, entry.fence) == (NOW, held.expires_at, FIRST)
 
 
 class TestDigest:

@@ -24,15 +24,6 @@ class Calls:
         return [10 * one for one in asked]
 
 
-async def test_what_is_asked_at_the_same_time_goes_in_one_call() -> None:
-    calls = Calls()
-    gathering = Gathering(calls, most=100)
-
-    answers = await asyncio.gather(*(gathering.ask(number) for number in range(5)))
-
-    assert (answers, calls.seen) == ([0, 10, 20, 30, 40], [[0, 1, 2, 3, 4]])
-
-
 async def test_what_is_asked_during_a_call_goes_together_after_it() -> None:
     calls = Calls()
     calls.free.clear()

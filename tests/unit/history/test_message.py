@@ -40,9 +40,11 @@ def test_headers_that_are_not_a_mapping_are_refused_by_name(headers: Any) -> Non
         ({"body": {"at": NOON}}, ("body",)),
         ({"body": object()}, ("body",)),
         ({"body": {1: 2}}, ("body",)),
+        ({"body": (1, 2)}, ("body",)),
+        ({"body": {1}}, ("body",)),
         ({"properties": {"tags": ["a"]}}, ("properties", "tags")),
     ],
-    ids=["a time within", "an object", "a number as key", "a list as property"],
+    ids=["a time within", "an object", "a number as key", "a tuple", "a set", "a list as property"],
 )
 def test_a_value_that_no_message_can_have_is_one_error_at_its_field(
     fields: dict[str, Any], where: tuple[str, ...]
@@ -140,9 +142,6 @@ class TestDeliveryCount:
     def test_a_count_from_one_or_minus_one_is_a_delivery_count(self, count: int) -> None:
         assert made(delivery_count=count).delivery_count == count
 
-    def test_it_is_undefined_where_nobody_says_it(self) -> None:
-        assert made().delivery_count == -1
-
     @pytest.mark.parametrize("count", [0, -2, True, False, "3", 2.0, 1.5, None, math.nan])
     def test_anything_else_is_refused(self, count: object) -> None:
         with pytest.raises(ValidationError, match="must be 1 or more, or -1"):
@@ -185,11 +184,6 @@ class TestFields:
 
         assert message.body == body
         assert type(message.body) is type(body)
-
-    @pytest.mark.parametrize("body", [(1, 2), {1}, object(), {1: "a"}, {"when": NOON}])
-    def test_a_body_that_json_does_not_know_is_refused(self, body: Any) -> None:
-        with pytest.raises(ValidationError, match="body"):
-            Message(body=body)
 
     @pytest.mark.parametrize(
         ("body", "size"),

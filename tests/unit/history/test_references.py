@@ -47,24 +47,44 @@ def test_a_password_and_a_name_become_the_account_of_the_url(
     assert url == "redis+sentinel://orders:a%2Fb%40c%23d%3Fe@a:1,b:2/service/0?protocol=3"
 
 
-def test_the_account_at_the_sentinels_stays_in_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        pytest.param(
+            "redis+sentinel://orders:x@a:1/service?sentinel_username=eyes&sentinel_password=env:PASSWORD",
+            "redis+sentinel://orders:x@a:1/service?sentinel_username=eyes&sentinel_password=a%26b",
+            id="the account at the sentinels stays in the options",
+        ),
+        pytest.param(
+            "amqp://app@host:5672?password=env:PASSWORD",
+            "amqp://app:a%26b@host:5672",
+            id="the name of the URL stays beside a password",
+        ),
+    ],
+)
+def test_a_password_comes_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, url: str, expected: str
+) -> None:
     monkeypatch.setenv("PASSWORD", "a&b")
-    url = "redis+sentinel://orders:x@a:1/service?sentinel_username=eyes&sentinel_password=env:PASSWORD"
 
-    assert dereferenced(url, "history") == url.replace("env:PASSWORD", "a%26b")
-
-
-def test_the_name_of_the_url_stays_beside_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PASSWORD", "secret")
-
-    assert (
-        dereferenced("amqp://app@host:5672?password=env:PASSWORD", "provider")
-        == "amqp://app:secret@host:5672"
-    )
+    assert dereferenced(url, "history") == expected
 
 
-def test_a_secret_that_an_editor_of_windows_wrote_is_without_its_mark(tmp_path: Path) -> None:
-    secret(tmp_path / "secret", "\ufeffhunter2\r\n".encode())
+@pytest.mark.parametrize(
+    ("data", "mode", "user"),
+    [
+        pytest.param(b"hunter2", 0o600, None, id="of this user"),
+        pytest.param(b"hunter2", 0o640, None, id="of its group"),
+        pytest.param(b"hunter2", 0o444, 4711, id="mounted by somebody else"),
+        pytest.param("\ufeffhunter2\r\n".encode(), 0o600, None, id="of an editor of Windows"),
+    ],
+)
+def test_a_secret_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, mode: int, user: int | None
+) -> None:
+    secret(tmp_path / "secret", data, mode)
+    if user is not None:
+        monkeypatch.setattr("os.geteuid", lambda: user)
 
     assert dereferenced(f"redis://u@h?password=file:{tmp_path}/secret", "history") == "redis://u:hunter2@h"
 
@@ -86,13 +106,6 @@ def test_what_is_not_there_is_named_and_nothing_else(reference: str) -> None:
         dereferenced(f"redis://u@h/0?password={reference}", "history")
 
 
-@pytest.mark.parametrize("mode", [0o600, 0o640])
-def test_a_secret_that_its_group_may_read_is_read(tmp_path: Path, mode: int) -> None:
-    secret(tmp_path / "secret", b"hunter2", mode)
-
-    assert dereferenced(f"redis://u@h?password=file:{tmp_path}/secret", "history") == "redis://u:hunter2@h"
-
-
 @pytest.mark.parametrize("mode", [0o644, 0o604])
 def test_a_secret_that_all_users_may_read_is_refused(tmp_path: Path, mode: int) -> None:
     secret(tmp_path / "secret", b"hunter2", mode)
@@ -103,12 +116,3 @@ def test_a_secret_that_all_users_may_read_is_refused(tmp_path: Path, mode: int) 
     assert error.value.setting == "history"
     assert f"{mode:o}" in error.value.problem
     assert "hunter2" not in str(error.value)
-
-
-def test_a_secret_that_somebody_else_has_mounted_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    secret(tmp_path / "secret", b"hunter2", 0o444)
-    monkeypatch.setattr("os.geteuid", lambda: 4711)
-
-    assert dereferenced(f"redis://u@h?password=file:{tmp_path}/secret", "history") == "redis://u:hunter2@h"

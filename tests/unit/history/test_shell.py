@@ -82,19 +82,6 @@ async def test_what_is_spawned_runs_until_the_shell_is_over(shell: Shell) -> Non
 
 
 @over_both
-async def test_joining_without_patience_waits_for_all(shell: Shell) -> None:
-    ended: list[str] = []
-
-    async def background() -> None:
-        await shell.sleep(A_MOMENT)
-        ended.append("ended")
-
-    shell.spawn("waiting", background)
-    await shell.join()
-    assert ended == ["ended"]
-
-
-@over_both
 async def test_joining_with_nothing_spawned_is_harmless(shell: Shell) -> None:
     await shell.join()
     await shell.join(A_MOMENT)

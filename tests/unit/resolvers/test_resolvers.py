@@ -20,8 +20,6 @@ def ask(resolver: Resolver) -> Resolved:
 
 
 class Saying:
-    """Answers one thing, and counts how often."""
-
     def __init__(self, answer: Any) -> None:
         self.answer = answer
         self.asked = 0
@@ -133,8 +131,6 @@ def test_the_name_of_an_instance_is_its_type_not_its_repr() -> None:
 
 
 class Suspends:
-    """Something to await that really waits."""
-
     def __await__(self) -> Any:
         yield
 

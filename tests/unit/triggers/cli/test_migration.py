@@ -45,7 +45,6 @@ def test_a_filter_is_translated_or_left_to_a_person(there: str, here: str | None
 
 
 def package(folder: Path, *, name: str = "shop:on", service: str = "shop:book", **values: str) -> Path:
-    """Write a package with one trigger."""
     more = "".join(f'<value name="{key}">{escape(value)}</value>' for key, value in values.items())
     file = folder / "ns" / "on" / "node.ndf"
     file.parent.mkdir(parents=True)

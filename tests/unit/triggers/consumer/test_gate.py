@@ -168,11 +168,6 @@ class TestCounts:
             (TroubleKind.FAILING, 1)
         ]
 
-    def test_what_is_no_message_is_counted(self, gate: Gate) -> None:
-        gate.note_unreadable()
-
-        assert gate.statistics() == Counts(unreadable=1)
-
     def test_what_is_told_begins_where_it_is_asked_to(self, gate: Gate) -> None:
         gate.note(outcome())
         before = gate.statistics()
@@ -182,6 +177,11 @@ class TestCounts:
 
         assert report.counts == Counts(duplicate=1)
         assert (report.consumer, report.trigger, report.obeyed, report.leaving) == ("worker", "book", 7, True)
+
+    def test_what_is_no_message_is_counted(self, gate: Gate) -> None:
+        gate.note_unreadable()
+
+        assert gate.statistics() == Counts(unreadable=1)
 
 
 class TestReports:

@@ -151,26 +151,6 @@ class TestWaking:
         assert (stats.started, stats.completed) == (0, 0)
 
 
-class TestSuspending:
-    @pytest.mark.parametrize("kind", Suspension)
-    def test_an_outcome_suspends_in_its_way(self, kind: Suspension) -> None:
-        gate = House().gate
-
-        gate.note(
-            Outcome(
-                status=None,
-                executed=False,
-                acknowledge=False,
-                reason="for the test",
-                row=13,
-                suspension=kind,
-                error=TransientError(),
-            )
-        )
-
-        assert (gate.suspended, gate.suspension) == ("for the test", kind)
-
-
 class TestSweeping:
     @pytest.mark.parametrize("elsewhere", [False, True])
     def test_settled_copies_are_closed_every_ten_minutes_wherever_they_are(self, *, elsewhere: bool) -> None:
@@ -196,3 +176,23 @@ class TestSweeping:
         ten_minutes = SWEEP_INTERVAL.total_seconds()
         assert [left_at(AT_ONCE + minutes * 60) for minutes in (0, 9, 10, 11, 19, 20)] == [1, 1, 0, 1, 1, 0]
         assert ten_minutes == 600
+
+
+class TestSuspending:
+    @pytest.mark.parametrize("kind", Suspension)
+    def test_an_outcome_suspends_in_its_way(self, kind: Suspension) -> None:
+        gate = House().gate
+
+        gate.note(
+            Outcome(
+                status=None,
+                executed=False,
+                acknowledge=False,
+                reason="for the test",
+                row=13,
+                suspension=kind,
+                error=TransientError(),
+            )
+        )
+
+        assert (gate.suspended, gate.suspension) == ("for the test", kind)

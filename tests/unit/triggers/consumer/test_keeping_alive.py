@@ -12,8 +12,6 @@ from triggers.providers.memory import MemoryProvider, MemoryReceiver
 
 
 class SlowAtFirst(MemoryProvider):
-    """A provider whose first receiver waits with its keep-alive for that of the last one."""
-
     def __init__(self) -> None:
         super().__init__(shell=TaskShell())
         self.last_was_kept = asyncio.Event()

@@ -11,8 +11,6 @@ from triggers.providers.provider import RECEIVE_WAIT, Arrival, Received, Unreada
 
 
 class PartlyUnreadable(MemoryProvider):
-    """A provider that cannot read the message "broken"."""
-
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> MemoryReceiver:
         receiver = await super().open_receiver(destination, subscription=subscription, name=name)
         receive = receiver.receive

@@ -160,15 +160,6 @@ class TestOrders:
         assert (beat.report.state, beat.report.obeyed) == (TriggerState.SUSPENDED, order.number)
         assert (beat.report.reason, beat.report.by_command) == ("by command", True)
 
-    def test_who_begins_later_is_not_suspended(self, server: Server) -> None:
-        server.order(Verb.SUSPEND)
-        server.passes(milliseconds=1)
-
-        running = Running(server)
-        running.beats()
-
-        assert running.state() is TriggerState.RUNNING
-
     def test_who_begins_while_the_history_is_away_obeys_what_was_ordered_since(
         self, running: Running
     ) -> None:
@@ -296,6 +287,15 @@ class TestOrders:
 
         assert pauses == [BEAT_INTERVAL, BEAT_INTERVAL]
         assert running.state() is TriggerState.DISABLED
+
+    def test_who_begins_later_is_not_suspended(self, server: Server) -> None:
+        server.order(Verb.SUSPEND)
+        server.passes(milliseconds=1)
+
+        running = Running(server)
+        running.beats()
+
+        assert running.state() is TriggerState.RUNNING
 
 
 class TestCounts:

@@ -47,8 +47,6 @@ def is_forgotten(history: MemoryHistory, uuid: str) -> bool:
 
 
 def run_until(consumer: Consumer, comes_true: Callable[[], object]) -> None:
-    """Run a consumer, and stop it when something has come true."""
-
     def stop() -> None:
         eventually(comes_true)
         consumer.stop()

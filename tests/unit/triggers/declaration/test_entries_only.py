@@ -58,7 +58,6 @@ class Delegate:
 
 
 def park_one(store: HistoryStore, **options: Any) -> None:
-    """Handle a message that somebody began who died."""
     book = made(Effects(), history=store, **options)
     drive(store.claim(book.name, ["u-1"], "somebody who died"))
 

@@ -30,8 +30,6 @@ from triggers.spark.settings import BatchOptions, SinkOptions
 
 
 class Unshowable:
-    """A value whose repr fails."""
-
     def __repr__(self) -> str:
         raise RuntimeError
 
@@ -47,8 +45,6 @@ NO_CHOICE = ("guess", 5, True, ["park"], Unshowable())
 
 
 class Nothing:
-    """Functions that do nothing."""
-
     @staticmethod
     async def asynchronously(*arguments: Any) -> None: ...
 

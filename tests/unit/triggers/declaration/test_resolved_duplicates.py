@@ -1,14 +1,13 @@
 """A resolver that finds the effect of an earlier run completes its entry, unless that is to be left."""
 
-from collections.abc import Sequence
-
 import pytest
 
-from history import EntryOutcome, HistoryUnavailableError, MemoryHistory, Message, Settlement, State
+from history import EntryOutcome, HistoryUnavailableError, Message, State
 from history.bridge import drive
 from resolvers import Resolution
 from tests.unit.helpers.in_memory import (
     Effects,
+    FailingHistory,
     entry_of,
     made,
     message,
@@ -21,11 +20,6 @@ from tests.unit.helpers.in_memory import (
 )
 from triggers import Status
 from triggers.pipeline.parking.sweep import close_settled
-
-
-class Away(MemoryHistory):
-    async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:  # noqa: ARG002
-        raise HistoryUnavailableError("settling")
 
 
 def test_the_entry_is_completed_and_the_next_copies_ask_nobody() -> None:
@@ -85,12 +79,15 @@ def test_an_entry_that_somebody_takes_over_meanwhile_is_left_alone() -> None:
 
     entry = entry_of(book)
     assert outcome.status is Status.DUPLICATE
-    assert entry is not None
     assert (entry.state, entry.owner) == (State.STARTED, "somebody else again")
 
 
 def test_a_history_that_is_away_then_does_not_undo_the_word(caplog: pytest.LogCaptureFixture) -> None:
-    book = made(Effects(), history=Away(), resolver=resolving(Resolution.DUPLICATE))
+    book = made(
+        Effects(),
+        history=FailingHistory(HistoryUnavailableError("settling"), "settle"),
+        resolver=resolving(Resolution.DUPLICATE),
+    )
     started_by_another(book)
 
     outcome = book.handle(message(delivery_count=2))

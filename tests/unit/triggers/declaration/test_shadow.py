@@ -5,17 +5,16 @@ from typing import Any
 
 import pytest
 
-from history import Claim, Entry, HistoryUnavailableError, MemoryHistory, Settlement, State
+from history import Entry, HistoryUnavailableError, MemoryHistory, Settlement, State
 from history.bridge import drive
 from resolvers import Resolution
+from tests.unit.helpers.in_memory import FailingHistory
 from triggers import ConfigurationError, Consumer, Message, Outcome, Status, TransientError, trigger
 from triggers.guards import Guard, protect
 from triggers.providers.memory import MemoryProvider
 
 
 class Service:
-    """Counts its calls, and does what it is told to."""
-
     def __init__(self) -> None:
         self.calls = 0
         self.error: BaseException | None = None
@@ -27,23 +26,7 @@ class Service:
         return self.calls
 
 
-class Away(MemoryHistory):
-    """A history that does not answer."""
-
-    async def claim(self, *_args: Any, **_named: Any) -> Sequence[Claim]:
-        raise HistoryUnavailableError("claiming")
-
-
-class Forbidden(MemoryHistory):
-    """A history whose server must not be used."""
-
-    async def claim(self, *_args: Any, **_named: Any) -> Sequence[Claim]:
-        raise ConfigurationError("history", "its server evicts keys", "use another one")
-
-
 class GoneAfterwards(MemoryHistory):
-    """A history that does not answer once a service has run."""
-
     asked = 0
 
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
@@ -161,11 +144,18 @@ def test_what_would_be_rejected_runs(store: MemoryHistory, service: Service) -> 
     assert parked(store) == 0
 
 
-@pytest.mark.parametrize("history", [Away, Forbidden])
-def test_a_history_that_is_away_stops_nothing(
-    history: type[MemoryHistory], service: Service, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    "error",
+    [
+        HistoryUnavailableError("claiming"),
+        ConfigurationError("history", "its server evicts keys", "use another"),
+    ],
+    ids=["away", "must not be used"],
+)
+def test_a_history_that_does_not_claim_stops_nothing(
+    error: Exception, service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
-    guard = shadowing(history())
+    guard = shadowing(FailingHistory(error, "claim"))
 
     outcome = guard.handle("a", service)
 
@@ -253,7 +243,6 @@ REFUSED: Mapping[str, Mapping[str, Any]] = {
     "transacted": {"transacted": True},
     "ordered": {"ordered": True},
     "detect_duplicates": {"detect_duplicates": False},
-    "shadow": {"shadow": "yes"},
 }
 
 

@@ -41,7 +41,6 @@ class TestInDoubt:
         assert outcome.event is None
         (parked,) = parked_of(book)
         entry = entry_of(book)
-        assert entry is not None
         assert parked.kind is ParkedKind.IN_DOUBT
         assert parked.message == message(body=b"whole", delivery_count=2)
         assert parked.reason == outcome.reason
@@ -81,7 +80,6 @@ class TestInDoubt:
         outcome = book.handle(message(delivery_count=2))
 
         assert (outcome.status, outcome.executed, outcome.parked) == (Status.IN_DOUBT, True, False)
-        assert earlier is not None
         assert seen[0].fence is not None
         assert seen[0].fence > earlier.fence
         assert [record.funcName for record in caplog.records] == ["_take_over"]
@@ -115,8 +113,6 @@ class TestInDoubt:
 
 
 class Noting(MemoryHistory):
-    """A history that notes what is claimed."""
-
     def __init__(self) -> None:
         super().__init__()
         self.claimed: list[str] = []
@@ -162,7 +158,6 @@ class TestLease:
         book = made(Effects(), history=MemoryHistory(clock=clock), max_delivery_count=limit)
         started_by_another(book, lease=lease)
         running = entry_of(book)
-        assert running is not None
         deliveries, pause = 0, 0.0
 
         while clock.now - begun < timedelta(hours=hours):
@@ -191,7 +186,6 @@ class TestResolver:
 
         book.handle(message(delivery_count=4))
 
-        assert entry is not None
         known = Evidence(
             delivery_count=4, owner="somebody else", started_at=entry.started_at, fence=entry.fence
         )

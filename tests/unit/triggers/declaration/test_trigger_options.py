@@ -8,7 +8,7 @@ import pytest
 
 from history import ConfigurationError, EntryOutcome, MemoryHistory
 from resolvers import Resolution
-from tests.unit.helpers.in_memory import AT_ONCE, Effects, made, message, parked_of, state_of
+from tests.unit.helpers.in_memory import AT_ONCE, Effects, made, message, parked_of, resolving, state_of
 from triggers import Delivery, FatalError, Message, Retry, Status, TransientError
 from triggers.consumer.options import check_triggers
 from triggers.detection.suspension import Suspension
@@ -108,28 +108,16 @@ class TestForgottenMessages:
             "a claim that is not used is released"
         )
 
-    def test_a_resolver_decides_about_it(self) -> None:
-        effects = Effects()
+    @pytest.mark.parametrize("resolution", Resolution)
+    def test_a_resolver_decides_about_it(self, resolution: Resolution) -> None:
+        resolver = resolving(resolution)
+        book = made(Effects(), forgotten="in_doubt", history_time_to_live=DAY, resolver=resolver)
 
-        def resolve(uuid: str, trigger_name: str, message: Message) -> Resolution:
-            return Resolution.NEW
-
-        book = made(effects, forgotten="in_doubt", history_time_to_live=DAY, resolver=resolve)
         outcome = book.handle(message(delivery_count=2, timestamp=self.OLD))
 
-        assert (outcome.row, outcome.status, len(effects.runs)) == (21, Status.NEW, 1)
-        assert state_of(book) is EntryOutcome.OK
-
-    @pytest.mark.parametrize("resolution", [Resolution.DUPLICATE, Resolution.IN_DOUBT])
-    def test_what_a_resolver_does_not_let_run_leaves_no_claim(self, resolution: Resolution) -> None:
-        def resolve(uuid: str, trigger_name: str, message: Message) -> Resolution:
-            return resolution
-
-        book = made(Effects(), forgotten="in_doubt", history_time_to_live=DAY, resolver=resolve)
-        outcome = book.handle(message(delivery_count=2, timestamp=self.OLD))
-
-        assert (outcome.row, outcome.executed, outcome.status) == (21, False, Status[resolution.name])
-        assert state_of(book) is None
+        runs = resolution is Resolution.NEW
+        assert (outcome.row, outcome.executed, outcome.status) == (21, runs, Status[resolution.name])
+        assert state_of(book) is (EntryOutcome.OK if runs else None), "what does not run leaves no claim"
 
     def test_it_is_new_unless_the_trigger_says_otherwise(self) -> None:
         book = made(Effects(), history_time_to_live=DAY)

@@ -11,48 +11,17 @@ from typing import Any
 
 import pytest
 
-from history import Claim, ConfigurationError, Entry, Parked, Settlement, State
+from history import Claim, ConfigurationError, Parked, Settlement, State
 from history.beside.parking import Parking
 from history.bridge import drive, settled
 from history.contract.forks import DONE, ended, fork
 from history.memory import MemoryHistory
 from history.memory.records import MemoryRecords
-from tests.unit.helpers.in_memory import Effects, made, message, started_by_another, state_of
+from tests.unit.helpers.in_memory import Effects, FailingHistory, made, message, started_by_another, state_of
 from triggers import Status
 
 
-class Failing(MemoryHistory):
-    """A user's history, of which some verbs raise what no verb of a history may."""
-
-    def __init__(self, error: Exception, *verbs: str) -> None:
-        super().__init__()
-        self.error = error
-        self.verbs = set(verbs)
-
-    def fail(self, verb: str) -> None:
-        if verb in self.verbs:
-            raise self.error
-
-    async def claim(self, *arguments: Any, **terms: Any) -> Sequence[Claim]:
-        self.fail("claim")
-        return await super().claim(*arguments, **terms)
-
-    async def take_over(self, *arguments: Any, **terms: Any) -> Claim | None:
-        self.fail("take_over")
-        return await super().take_over(*arguments, **terms)
-
-    async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
-        self.fail("settle")
-        return await super().settle(trigger, settlements)
-
-    async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
-        self.fail("lookup")
-        return await super().lookup(trigger, uuids)
-
-
 class Miscounting(MemoryHistory):
-    """A user's history that answers with too few or too many."""
-
     def __init__(self, verb: str, answers: Any) -> None:
         super().__init__()
         self.verb, self.answers = verb, answers
@@ -67,8 +36,6 @@ class Miscounting(MemoryHistory):
 
 
 class Closing(MemoryHistory):
-    """A history that counts how often it is closed."""
-
     def __init__(self) -> None:
         super().__init__()
         self.closed = 0
@@ -91,7 +58,7 @@ def test_a_history_that_cannot_be_asked_is_one_that_is_away(
     verb: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     effects, error = Effects(), KeyError("a mistake in a store")
-    book = made(effects, history=Failing(error, verb), in_doubt="execute")
+    book = made(effects, history=FailingHistory(error, verb), in_doubt="execute")
     if verb == "take_over":
         started_by_another(book)
 
@@ -115,7 +82,7 @@ def test_one_that_answers_with_too_few_or_too_many_is_one_that_cannot_be_asked(a
 
 
 def test_an_end_that_cannot_be_recorded_is_parked_and_acknowledged() -> None:
-    history = Failing(KeyError("a mistake in a store"), "settle")
+    history = FailingHistory(KeyError("a mistake in a store"), "settle")
     book = made(Effects(), history=history)
 
     outcome = book.handle(message())
@@ -127,7 +94,7 @@ def test_an_end_that_cannot_be_recorded_is_parked_and_acknowledged() -> None:
 
 
 def test_a_lost_fence_that_nobody_can_explain_is_parked_and_not_given_back() -> None:
-    history = Failing(KeyError(), "lookup")
+    history = FailingHistory(KeyError(), "lookup")
     book = made(lambda: drive(history.forget("book", "u-1")), history=history)
 
     outcome = book.handle(message())
@@ -160,7 +127,7 @@ def test_misuse_is_not_taken_for_absence() -> None:
     error = ConfigurationError("maxmemory-policy", "it evicts", "change it")
 
     with pytest.raises(ConfigurationError) as caught:
-        made(Effects(), history=Failing(error, "claim")).handle(message())
+        made(Effects(), history=FailingHistory(error, "claim")).handle(message())
 
     assert caught.value is error
 

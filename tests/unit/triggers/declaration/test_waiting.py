@@ -58,8 +58,6 @@ def by_task(book: Trigger[..., object], wait: timedelta | None) -> Outcome:
 
 @pytest.mark.parametrize("handle", [by_thread, by_task])
 class TestTheOtherRun:
-    """What becomes of the run that is waited for."""
-
     def test_it_ends_well_and_the_waiting_message_is_a_duplicate_told_of_once(self, handle: Any) -> None:
         store, heard = Watched(), list[Outcome]()
 

@@ -6,7 +6,6 @@ verdict; exactly one line must fit each combination, and the code must say what 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import product
 
@@ -33,7 +32,7 @@ from tests.unit.triggers.detection.decision_table import (
 from tests.unit.triggers.detection.markdown import table_of_sentences
 from triggers.detection.aftermath import AFTERMATHS, Ending, afterwards
 from triggers.detection.causes import Cause
-from triggers.detection.sentences import explain, explain_aftermath, explain_run
+from triggers.detection.sentences import explain, explain_aftermath
 from triggers.detection.suspension import Suspension
 from triggers.detection.table import (
     ROWS,
@@ -281,40 +280,6 @@ def test_every_aftermath_is_reached() -> None:
     }
 
     assert reached == set(range(len(AFTERMATHS)))
-
-
-def test_a_reason_names_the_row_and_what_became_of_the_message() -> None:
-    completed = Facts(count=Count.FIRST, history=HistoryUse.ON, found=Found.COMPLETED_OK)
-    failed = Facts(count=Count.FIRST, history=HistoryUse.ON, found=Found.COMPLETED_FAILED)
-    doubted = Facts(count=Count.AGAIN, history=HistoryUse.ON, found=Found.STARTED)
-
-    doubt = "IN DOUBT: an earlier run did not finish; "
-
-    assert explain(decide(completed, Policy())) == "DUPLICATE: it already ran; not run again (row 8)"
-    assert explain(decide(failed, Policy())) == (
-        "DUPLICATE: it already ran, failed and was given up; not run again (row 24)"
-    )
-    assert explain(decide(doubted, Policy())) == doubt + "parked (row 10)"
-    assert explain(decide(doubted, Policy(in_doubt="acknowledge"))) == (
-        doubt + "dropped, because in_doubt='acknowledge' (row 10)"
-    )
-    assert explain(decide(replace(doubted, word=Word.NEW), Policy())) == (
-        "NEW: an earlier run did not finish; the resolver says NEW; its service runs (row 11)"
-    )
-    assert explain(decide(replace(doubted, found=Found.IN_PROGRESS), Policy())) == (
-        "WAITING: an earlier run is still active; "
-        "delivered again when that run ends or its lease is over (row 12)"
-    )
-    assert explain(decide(replace(doubted, history=HistoryUse.UNREACHABLE), Policy())) == (
-        "RECOVERED: the history does not answer; delivered again later; the trigger is suspended (row 13)"
-    )
-    assert explain(decide(replace(doubted, identified=False), Policy())) == (
-        "REJECTED: it has no identity, so copies of it cannot be detected; parked (row 19)"
-    )
-    executed = decide(doubted, Policy(in_doubt="execute"))
-    assert explain_run(executed, afterwards(Ending.SUCCESS, Policy(), history=True)) == (
-        "SUCCEEDED: an earlier run did not finish; run again, because in_doubt='execute'"
-    )
 
 
 def test_every_decision_and_aftermath_has_a_sentence_that_says_what_it_does() -> None:

@@ -8,7 +8,7 @@ import pytest
 from history import HistoryUnavailableError, MemoryHistory, Message
 from history.bridge import drive
 from resolvers import Resolution
-from tests.unit.helpers.in_memory import Effects, made, message, resolving, started_by_another
+from tests.unit.helpers.in_memory import Effects, FailingHistory, made, message, resolving, started_by_another
 from triggers import Outcome, TransientError, Trigger
 from triggers.events import Cause, RetrievalFailureEvent, on_retrieval_failure
 from triggers.providers import Unreadable
@@ -21,11 +21,8 @@ RETRY_FAILURE = "raise_event_on_retry_failure"
 GiveUp = Callable[..., Outcome]
 
 
-class AwayHistory(MemoryHistory):
-    """A history that never answers a claim."""
-
-    async def claim(self, *_: Any, **__: Any) -> Any:
-        raise HistoryUnavailableError("claiming")
+def away() -> MemoryHistory:
+    return FailingHistory(HistoryUnavailableError("claiming"), "claim")
 
 
 def fail(**settings: Any) -> Outcome:
@@ -47,7 +44,7 @@ def come_back_after_a_roll_back(**settings: Any) -> Outcome:
 
 
 def miss_the_history(**settings: Any) -> Outcome:
-    book = made(Effects(), history=AwayHistory(), on_history_error="resolve", **settings)
+    book = made(Effects(), history=away(), on_history_error="resolve", **settings)
     return book.handle(message())
 
 
@@ -159,7 +156,7 @@ def test_of_two_causes_the_one_that_is_not_silenced_is_told(
     off: tuple[str, ...], cause: Cause | None
 ) -> None:
     def give_up(**settings: Any) -> Outcome:
-        settings |= {"history": AwayHistory(), "on_history_error": "resolve", "in_doubt": "execute"}
+        settings |= {"history": away(), "on_history_error": "resolve", "in_doubt": "execute"}
         return made(Effects(ValueError()), **settings).handle(message())
 
     outcome, heard = told_by(give_up, **dict.fromkeys(off, False))

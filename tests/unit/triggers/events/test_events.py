@@ -95,16 +95,6 @@ class TestSubscriptions:
 
         assert told == ["first", "second"]
 
-    def test_a_cancelled_one_hears_nothing_and_may_be_cancelled_again(self, subscribe: Subscribe) -> None:
-        told: list[RetrievalFailureEvent] = []
-        subscription = subscribe("*", told.append)
-
-        subscription.cancel()
-        subscription.cancel()
-        tell()
-
-        assert told == []
-
     def test_a_handler_may_cancel_itself(self, subscribe: Subscribe) -> None:
         told: list[str] = []
 

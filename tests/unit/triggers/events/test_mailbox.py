@@ -110,17 +110,6 @@ class TestTelling:
         assert hearing.flush(SOON)
         assert other.heard == ["a", "b"]
 
-    async def test_it_hears_in_the_background_under_asyncio_too(
-        self, subscribe: Subscribe, gate: Gate
-    ) -> None:
-        subscription = subscribe(gate)
-
-        await publish(event("a"), TaskShell())
-        gate.open.set()
-
-        assert subscription.flush(SOON)
-        assert gate.heard == ["a"]
-
     def test_coroutine_functions_run_on_one_event_loop_of_their_own(self, subscribe: Subscribe) -> None:
         loops: list[asyncio.AbstractEventLoop] = []
 

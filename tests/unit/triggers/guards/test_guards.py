@@ -14,17 +14,14 @@ import pytest
 
 from history import MemoryHistory, ParkedKind
 from history.bridge import drive
-from triggers import ConfigurationError, Delivery, Message, Retry, Status, TransientError, UnawaitedError
+from triggers import ConfigurationError, Delivery, Message, Retry, Status, TransientError
 from triggers.guards import Guard, Turn, protect, running
 from triggers.guards.host import CUT, GivenUpError, called_with
 from triggers.service.outcome import Outcome
 
 
 class HangingHistory(MemoryHistory):
-    """A history whose claims never end."""
-
     async def claim(self, *_asked: Any, **_options: Any) -> Any:
-        """Do not answer."""
         await asyncio.Event().wait()
 
 
@@ -93,20 +90,6 @@ class TestHandle:
 
         assert (outcome.result, outcome.attempts) == ("done", 2)
 
-    def test_a_dead_process_leaves_the_message_to_its_lease(self, guard: Guard) -> None:
-        with pytest.raises(KeyboardInterrupt):
-            guard.handle("order-1", lambda: fail(KeyboardInterrupt()))
-
-        again = guard.handle("order-1", lambda: None)
-
-        assert (again.acknowledge, again.executed) == (False, False)
-        assert again.recover_after > 0
-
-    def test_a_coroutine_function_is_refused_in_blocking_code(self, guard: Guard) -> None:
-        async def charge() -> None: ...
-
-        assert isinstance(guard.handle("order-1", charge).error, UnawaitedError)
-
     def test_guards_in_guards_know_each_their_own_run(self, store: MemoryHistory) -> None:
         outer, inner = protect("outer", history=store), protect("inner", history=store)
         seen: list[tuple[str, str | None]] = []
@@ -125,8 +108,6 @@ class TestHandle:
 
 
 class TestOnce:
-    """The body of a ``with`` statement is the service."""
-
     def test_the_body_has_its_turn_once(self, guard: Guard) -> None:
         turns: list[Turn] = []
         for _ in range(2):

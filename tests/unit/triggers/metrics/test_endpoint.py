@@ -28,8 +28,6 @@ ANY_PORT = Address("127.0.0.1", 0)
 
 @dataclass
 class Book:
-    """A trigger as monitoring sees it."""
-
     name: str = "book"
     state: TriggerState = TriggerState.RUNNING
     suspended: str | None = None
@@ -63,7 +61,6 @@ def endpoint(watched: Watched) -> Iterator[Endpoint]:
 
 
 def ask(endpoint: Endpoint, path: str, verb: str = "GET", **headers: str) -> tuple[int, str, str]:
-    """Return status, content type and body."""
     connection = HTTPConnection(*endpoint.address, timeout=60)
     connection.request(verb, path, headers=headers)
     answer = connection.getresponse()

@@ -10,7 +10,6 @@ from triggers.operations.comparing import LARGEST, MOST_LINES, difference
 
 
 def changes(first: Any, later: Any) -> list[str]:
-    """Return the changed lines of two bodies."""
     found = difference(_message(first), _message(later))
     assert found is not None
     return [line for line in found if not line.startswith((" ", "@@"))]

@@ -90,7 +90,9 @@ XML = """<?xml version="1.0"?>
 """
 
 
-def test_queues_topics_ports_and_redelivery_are_read(tmp_path: Path) -> None:
+def test_queues_topics_ports_and_redelivery_are_read_and_what_is_left_out_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = tmp_path / "dynamoMessagingSystem.xml"
     file.write_text(XML)
 
@@ -112,6 +114,7 @@ def test_queues_topics_ports_and_redelivery_are_read(tmp_path: Path) -> None:
     assert (price.input[0].sources[0].provider, price.output[0].to[0].provider) == ("localdms", None)
     assert wiring.patchbay.default_provider == "sqldms"
     assert (wiring.message[0].family, wiring.message[0].type) == ("Commerce", "shop.order")
+    assert f"{file}, line 23: Fulfillment/SubmitOrder: no-local left out" in caplog.text
 
 
 def test_what_has_no_counterpart_is_told() -> None:
@@ -340,15 +343,6 @@ def test_what_is_left_of_registry_and_local_jms_is_said(tmp_path: Path) -> None:
     assert [entry.type for entry in wiring.message] == ["a"]
     assert "0.xml, line 3: <local-jms> left out" in notes
     assert "0.xml, line 5: <message-context> of the message registry left out" in notes
-
-
-def test_reading_logs_what_is_not_taken_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    file = tmp_path / "bay.xml"
-    file.write_text(XML)
-
-    read_patchbay(file)
-
-    assert f"{file}, line 23: Fulfillment/SubmitOrder: no-local left out" in caplog.text
 
 
 @pytest.mark.slow

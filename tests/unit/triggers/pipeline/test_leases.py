@@ -17,7 +17,7 @@ from history.bridge import drive
 from history.store import CLAIM_BATCH, ManyLeases
 from resolvers import Resolution
 from tests.fixtures.waiting import PATIENCE, eventually
-from tests.unit.helpers.in_memory import NAME, Effects, entry_of, made, message, resolving, state_of, store_of
+from tests.unit.helpers.in_memory import NAME, Effects, made, message, resolving, state_of, store_of
 from triggers import Outcome, Retry, Status, TransientError, Trigger, trigger
 from triggers.pipeline.leases import LeaseKeeper
 from triggers.pipeline.pipeline import MessagePipeline
@@ -27,8 +27,6 @@ SHORT = timedelta(seconds=0.6)
 
 
 class Counting(MemoryHistory):
-    """A history that counts its renewals."""
-
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[Sequence[str]] = []
@@ -118,15 +116,6 @@ def keeper_of(book: Trigger[..., Any]) -> LeaseKeeper | None:
     return pipeline.judge.leases
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{"history": None}, {"detect_duplicates": False}, {"acknowledge_mode": "auto"}, {"lease": None}],
-    ids=repr,
-)
-def test_where_nothing_is_claimed_nothing_is_kept(settings: dict[str, Any]) -> None:
-    assert keeper_of(made(Effects(), **settings)) is None
-
-
 def test_a_thousand_short_runs_ask_the_history_nothing_and_leave_nothing_behind() -> None:
     # Beside one that goes on: what has ended must not wait behind it.
     bodies: list[weakref.ref[Message]] = []
@@ -155,29 +144,14 @@ def test_a_thousand_short_runs_ask_the_history_nothing_and_leave_nothing_behind(
     assert (len(bodies), left, history.renewed) == (1000, [], [])
 
 
-def test_a_batch_is_held_from_its_claim_to_its_end() -> None:
-    history, taken = Counting(), list[str]()
-
-    def service(body: bytes, message: Message) -> None:
-        time.sleep(SHORT.total_seconds())
-        entries = drive(history.lookup(NAME, ["u-1", "u-2", "u-3"]))
-        taken.extend(f"u-{n}" for n, one in enumerate(entries, 1) if one is None or not one.lease_alive)
-
-    book = made(service, history=history, lease=SHORT)
-    outcomes = book.handle_batch([message(f"u-{n}") for n in (1, 2, 3)])
-
-    assert [one.status for one in outcomes] == [Status.NEW] * 3
-    assert (taken, set(history.renewed)) == ([], {"u-1", "u-2", "u-3"})
-
-
 def test_a_pause_between_retries_is_a_part_of_the_run() -> None:
-    effects = Effects(TransientError("busy"))
-    book = made(effects, lease=SHORT, retry=Retry(max_attempts=1, interval=3 * SHORT))
+    history, effects = MemoryHistory(), Effects(TransientError("busy"))
+    book = made(effects, history=history, lease=SHORT, retry=Retry(max_attempts=1, interval=3 * SHORT))
     running = threading.Thread(target=book.handle, args=(message(),))
     running.start()
     alive: list[bool] = []
     while running.is_alive():
-        entry = entry_of(book)
+        (entry,) = drive(history.lookup(NAME, ["u-1"]))
         alive.append(entry is None or entry.outcome is not None or entry.lease_alive)
         time.sleep(0.02)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from history import EntryOutcome, ParkedKind, State
+from history import ParkedKind, State
 from history.bridge import drive
 from tests.unit.helpers.in_memory import (
     AT_ONCE,
@@ -66,19 +66,6 @@ class TestSteps:
 
 
 class TestEvents:
-    def test_a_handler_that_fails_changes_nothing(self) -> None:
-        def handler(event: RetrievalFailureEvent) -> None:
-            raise LookupError("no mailbox")
-
-        subscription = on_retrieval_failure(NAME)(handler)
-        book = made(Effects(ValueError()))
-
-        outcome = book.handle(message())
-        subscription.cancel()
-
-        assert (outcome.acknowledge, outcome.parked) == (True, True)
-        assert state_of(book) is EntryOutcome.FAILED
-
     def test_an_asynchronous_handler_hears_of_a_blocking_failure_before_the_entry_is_completed(self) -> None:
         heard: list[tuple[str | None, object]] = []
 

@@ -16,7 +16,6 @@ from triggers import Delivery, FilterAnswerError, Outcome, Retry, Status, Transi
 from triggers.consumer.gate import Gate
 from triggers.events import Cause
 from triggers.operations.running import run_parked
-from triggers.pipeline.pipeline import Step
 
 
 class Order(BaseModel):
@@ -118,32 +117,6 @@ class TestRules:
 
         assert effects.attempts == [1, 2]
         assert outcome.error is None
-
-    def test_the_selector_of_a_join_of_all_is_asked_of_its_parts(self) -> None:
-        joined: list[tuple[bytes, bytes]] = []
-
-        @trigger(
-            ["orders", "bills"],
-            history=MemoryHistory(),
-            local_parking_file=NO_FILE,
-            join="all",
-            selector="ours",
-        )
-        def settle(order: bytes, bill: bytes) -> None:
-            joined.append((order, bill))
-
-        def part(uuid: str, destination: str, *, ours: bool) -> Message:
-            return message(uuid, b"0", destination=destination, properties={"activation": "7", "ours": ours})
-
-        outcomes = [
-            settle.handle(part("o-1", "orders", ours=False)),
-            settle.handle(part("o-2", "orders", ours=True)),
-            settle.handle(part("b-1", "bills", ours=True)),
-        ]
-
-        assert unmatched(outcomes[0])
-        assert [outcome.status for outcome in outcomes[1:]] == [Status.NEW, Status.NEW]
-        assert joined == [(b"0", b"0")]
 
     def test_a_batch_service_gets_only_what_its_filter_matches(self) -> None:
         got: list[str | None] = []
@@ -277,14 +250,6 @@ class TestUnmatched:
         [record] = caplog.records
         assert record.getMessage() == "not run: the selector does not match"
         assert (vars(record)["trigger"], vars(record)["uuid"]) == ("book", "u-1")
-
-    def test_it_takes_no_step_towards_a_run(self) -> None:
-        steps: list[Step] = []
-        book = made(lambda: None, selector="FALSE")
-
-        drive(book.pipeline(steps.append).handle(message()))
-
-        assert steps == []
 
     def test_without_history_it_is_the_same(self) -> None:
         assert unmatched(made(lambda: None, history=None, selector="FALSE").handle(message()))

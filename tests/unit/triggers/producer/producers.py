@@ -23,7 +23,6 @@ class Line:
         self.sends = 0
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
-        """Send, or not, and tell, or not."""
         self.sends += 1
         fate = self.fates.pop(0) if len(self.fates) > 1 else self.fates[0]
         if fate == "down":
@@ -34,35 +33,27 @@ class Line:
         return names
 
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> MemoryReceiver:
-        """Open a receiver; this way is always up."""
         return await self.memory.open_receiver(destination, subscription=subscription, name=name)
 
     async def ping(self) -> None:
-        """Answer, unless the line is down."""
         if self.fates[0] == "down":
             raise ProviderUnavailableError("the line", "looking")
 
     def for_asyncio(self) -> "Line":
-        """Return itself: nothing waits in it."""
         return self
 
-    async def close(self) -> None:
-        """Do nothing."""
+    async def close(self) -> None: ...
 
 
 class StillShell(ThreadShell):
-    """Runs nothing beside its callers, and waits for nothing."""
-
     def __init__(self) -> None:
         super().__init__()
         self.slept: list[float] = []
 
     async def sleep(self, seconds: float) -> None:
-        """Note it."""
         self.slept.append(seconds)
 
-    def spawn(self, name: str, background: Background) -> None:
-        """Do nothing."""
+    def spawn(self, name: str, background: Background) -> None: ...
 
 
 def arrived(provider: MemoryProvider, destination: str = "orders") -> list[Message]:

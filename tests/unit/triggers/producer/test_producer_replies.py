@@ -48,16 +48,6 @@ def echo(producer: Producer, request: Message) -> None:
     producer.reply(request, {"echo": request.body})
 
 
-def test_a_request_returns_the_reply_of_a_trigger_service() -> None:
-    provider = MemoryProvider()
-
-    with answering(provider, echo), Producer(provider) as producer:
-        reply = producer.request("questions", 5, timeout=SOON, uuid="r-1")
-
-    assert reply is not None
-    assert (reply.body, reply.correlation_id) == ({"echo": 5}, "r-1")
-
-
 async def test_a_request_under_asyncio_as_well() -> None:
     provider = MemoryProvider()
 
@@ -85,11 +75,6 @@ def test_concurrent_requests_get_their_own_replies_over_one_destination() -> Non
         number: {"echo": number} for number in range(8)
     }
     assert len({one.reply_to for one in arrived(provider, "questions")}) == 1
-
-
-def test_a_request_without_a_reply_returns_none() -> None:
-    with Producer(MemoryProvider()) as producer:
-        assert producer.request("questions", "?", timeout=SHORT) is None
 
 
 def test_a_late_reply_is_dropped_with_a_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

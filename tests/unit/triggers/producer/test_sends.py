@@ -94,15 +94,6 @@ def test_what_cannot_be_sent_is_a_failure_of_the_service(monkeypatch: pytest.Mon
     assert len(shop.sent()) == 1
 
 
-def test_outside_of_a_service_every_message_has_a_uuid_of_its_own() -> None:
-    shop = Shop()
-
-    shop.producer.send("invoices", "one")
-    shop.producer.send("invoices", "two")
-
-    assert len(set(shop.sent())) == 2
-
-
 def test_the_messages_of_a_batch_share_what_their_service_sends() -> None:
     provider = MemoryProvider()
     producer = Producer(provider)

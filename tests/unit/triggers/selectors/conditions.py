@@ -58,7 +58,7 @@ def conditions(places: st.SearchStrategy[Any] = identifiers) -> st.SearchStrateg
     values = st.one_of(numbers, st.text().map(Constant), st.booleans().map(Constant))
     return st.recursive(
         st.one_of(places, _tests(places, numbers, values)),
-        lambda inner: _combined(inner, values),
+        lambda inner: combined(inner, values),
         max_leaves=8,
     )
 
@@ -86,7 +86,7 @@ def _tests(
     )
 
 
-def _combined(inner: st.SearchStrategy[Any], values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+def combined(inner: st.SearchStrategy[Any], values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     some = st.lists(inner, min_size=2, max_size=3).map(tuple)
     return st.one_of(
         some.map(And),

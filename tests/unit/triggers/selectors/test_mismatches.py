@@ -76,19 +76,6 @@ def test_what_is_comparable_is_not_told(
     assert warnings(caplog) == []
 
 
-def test_messages_are_handled_as_before(caplog: pytest.LogCaptureFixture) -> None:
-    text, number = (Message(body="", properties={"quantity": value}) for value in ("7", 7))
-
-    for condition, of_text in (
-        ("quantity > 5", False),
-        ("NOT (quantity > 5)", True),
-        ("quantity <> 5", False),
-    ):
-        assert Selector.parse(condition).matches(text) is of_text
-    assert Selector.parse("quantity > 5").matches(number)
-    assert len(warnings(caplog)) == 3
-
-
 def test_each_name_and_each_selector_is_told_of_for_itself(caplog: pytest.LogCaptureFixture) -> None:
     message = Message(body="", properties={"a": "1", "b": "2"})
     first, second = Selector.parse("a > 0 OR b > 0"), Selector.parse("a > 0")

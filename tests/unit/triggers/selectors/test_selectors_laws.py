@@ -24,21 +24,16 @@ def truth(text: str, message: Message | None = None) -> bool | None:
 
 
 class TestThreeValues:
-    @pytest.mark.parametrize(("one", "other"), PAIRS)
-    def test_and_is_the_least_of_two(self, one: str, other: str) -> None:
-        both = {TRUTHS[one], TRUTHS[other]}
+    @pytest.mark.parametrize(("sign", "decides"), [("AND", False), ("OR", True)])
+    @pytest.mark.parametrize(("left", "right"), PAIRS)
+    def test_one_side_decides_and_or_the_unknown_leaves_it_open(
+        self, left: str, right: str, sign: str, *, decides: bool
+    ) -> None:
+        both = {TRUTHS[left], TRUTHS[right]}
 
-        expected = False if False in both else None if None in both else True
+        expected = decides if decides in both else None if None in both else not decides
 
-        assert truth(f"{one} AND {other}") is expected
-
-    @pytest.mark.parametrize(("one", "other"), PAIRS)
-    def test_or_is_the_greatest_of_two(self, one: str, other: str) -> None:
-        both = {TRUTHS[one], TRUTHS[other]}
-
-        expected = True if True in both else None if None in both else False
-
-        assert truth(f"{one} OR {other}") is expected
+        assert truth(f"{left} {sign} {right}") is expected
 
     @pytest.mark.parametrize(
         ("text", "expected"), [("NOT TRUE", False), ("NOT FALSE", True), ("NOT unknown", None)]

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from history.message import Message
+from tests.unit.triggers.selectors.conditions import combined
 from triggers.selectors import Reading, Selector
 from triggers.selectors.parsing.nodes import (
-    And,
     ArithmeticChain,
     Between,
     ComparedValues,
@@ -25,8 +25,6 @@ from triggers.selectors.parsing.nodes import (
     IsNull,
     Like,
     Node,
-    Not,
-    Or,
     Signed,
 )
 from triggers.selectors.selector import write
@@ -72,17 +70,7 @@ def _nodes() -> st.SearchStrategy[Any]:
         st.builds(IsNull, st.sampled_from(NUMBERS + TEXTS).map(Identifier), st.booleans()),
         st.booleans().map(Constant),
     )
-    return st.recursive(tests, _joined, max_leaves=10)
-
-
-def _joined(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    some = st.lists(inner, min_size=2, max_size=4).map(tuple)
-    return st.one_of(
-        some.map(And),
-        some.map(Or),
-        inner.map(Not),
-        st.builds(ComparedValues, st.sampled_from(["=", "<>"]), inner, inner),
-    )
+    return st.recursive(tests, lambda inner: combined(inner, inner), max_leaves=10)
 
 
 _properties = st.fixed_dictionaries(

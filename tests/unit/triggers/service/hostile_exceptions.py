@@ -44,7 +44,6 @@ class NamelessError(Exception, metaclass=_Nameless):
 
 
 def hostile_errors() -> list[BaseException]:
-    """Return one of each kind."""
     return [
         SilentError(),
         NoTextError(),

@@ -130,15 +130,6 @@ class TestRerun:
 
         assert trying.attempts == [2, 3]
 
-    async def test_it_waits_under_asyncio_too(self) -> None:
-        trying = Trying(TransientError())
-
-        result = await rerun(
-            trying.run, retry=Retry(max_attempts=2, interval=SECOND), transient=(), sleep=trying.asleep
-        )
-
-        assert (result, trying.pauses) == ("attempt 3", [1.0, 1.0])
-
 
 class TestPersist:
     def test_a_write_is_repeated_until_it_is_answered(self) -> None:

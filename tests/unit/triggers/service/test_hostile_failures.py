@@ -168,22 +168,6 @@ class TestServices:
 
 
 class TestCancellation:
-    async def test_a_task_that_was_cancelled_ends(self) -> None:
-        begun = asyncio.Event()
-
-        async def service(told: Message) -> None:
-            begun.set()
-            await asyncio.sleep(60)
-
-        book = made(service)
-        task = asyncio.create_task(book.ahandle(message()))
-        await begun.wait()
-        task.cancel()
-
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert state_of(book) is State.STARTED, "as if the process had died"
-
     async def test_a_service_that_raises_it_by_itself_has_failed(self) -> None:
         async def service(told: Message) -> None:
             raise asyncio.CancelledError

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from history import ConfigurationError, MemoryHistory, Message, Uuid
+from history import MemoryHistory, Message, Uuid
 from tests.unit.helpers.in_memory import made
 from triggers import CARD_NUMBERS, Consumer, Producer, trigger
 from triggers.providers.memory import MemoryProvider
@@ -248,12 +248,6 @@ def test_a_span_that_nobody_wants_costs_no_attributes() -> None:
         assert not trace.get_current_span().is_recording()
 
     assert book.handle(ORDER).executed
-
-
-@pytest.mark.parametrize("value", ["yes", 1, None])
-def test_what_is_no_switch_is_refused(value: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"^tracing:"):
-        Producer("memory://", tracing=value)
 
 
 def test_a_span_says_of_an_error_what_the_rules_leave(traced: Traced) -> None:

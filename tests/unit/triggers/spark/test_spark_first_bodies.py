@@ -28,8 +28,6 @@ arrow: Any = pa
 
 
 class Counting(MemoryHistory):
-    """Counts how often it is asked about fingerprints."""
-
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[int] = []

@@ -37,8 +37,6 @@ def made() -> ForeachBatch:
 
 
 class Driver:
-    """Spark, as its listeners know it."""
-
     def __init__(self, *handlers: ForeachBatch) -> None:
         self.queries = Queries()
         self.listener = QueryListener(self.queries)

@@ -228,7 +228,6 @@ def of_services(folder: Path) -> dict[str, Sample]:  # noqa: C901, PLR0915  (a l
 
 
 def of_coroutines(folder: Path) -> dict[str, Sample]:
-    """Return samples of asyncio and batches."""
     bank: list[str] = []
 
     async def books(order: dict[str, Any]) -> None:
@@ -287,7 +286,6 @@ def of_answers(folder: Path) -> dict[str, Sample]:
 
 
 def of_tasks(folder: Path) -> dict[str, Sample]:
-    """Return samples that start tasks of asyncio."""
     bank: list[str] = []
     kept: set[asyncio.Task[None]] = set()
 

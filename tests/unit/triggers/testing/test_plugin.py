@@ -28,7 +28,6 @@ def test_a_booking(simulator):
 
 
 def run_pytest(folder: Path, *words: str) -> str:
-    """Run pytest in a folder with our plugin, and return what it prints."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "doubtless.pytest_plugin"]
     environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(folder)}
     ended = subprocess.run(

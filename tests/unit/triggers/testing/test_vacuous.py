@@ -98,24 +98,6 @@ def test_an_effect_that_a_redelivery_alone_makes_is_found() -> None:
     assert report.doubled[0].doubled == {("refund", "N-1"): (1, 0)}
 
 
-def test_what_an_object_or_a_default_keeps_is_forgotten_by_a_death() -> None:
-    bank = Effects()
-
-    class Shop:
-        def __init__(self) -> None:
-            self.done: set[str] = set()
-
-        def book(self, order: dict[str, Any]) -> None:
-            if order["id"] not in self.done:  # only saves a call
-                bank.record_once(order["id"])
-                self.done.add(order["id"])
-
-    book = trigger("orders", name="cached", in_doubt="execute")(Shop().book)
-    report = exactly_once(book, MESSAGES, effects=bank)
-
-    report.check()
-
-
 def test_an_object_that_remembers_what_it_has_done_loses_nothing_but_its_memory() -> None:
     bank = Effects()
 

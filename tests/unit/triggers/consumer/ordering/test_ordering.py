@@ -166,9 +166,8 @@ def test_the_right_is_kept_while_it_is_renewed(server: Server) -> None:
         ({"batch": 2}, "^batch: "),
         ({"acknowledge_mode": "auto"}, "^acknowledge_mode: "),
         ({"acknowledge_mode": "dups_ok"}, "^acknowledge_mode: "),
-        ({"ordered": "yes"}, "^ordered: "),
     ],
-    ids=["no history", "several destinations", "batches", "auto", "dups_ok", "no switch"],
+    ids=["no history", "several destinations", "batches", "auto", "dups_ok"],
 )
 def test_what_could_not_keep_the_order_is_refused(settings: dict[str, Any], told: str) -> None:
     settings = {"name": NAME, "history": MemoryHistory(), "ordered": True, **settings}

@@ -37,15 +37,6 @@ def name_of(ticket: Ticket | None) -> str | None:
     return None if ticket is None else str(ticket.received.handle)
 
 
-def test_the_next_of_a_group_waits_until_the_one_before_it_is_done() -> None:
-    groups = groups_with("1", "2")
-    first = take(groups)
-
-    assert groups.take() is None
-    groups.done(first)
-    assert name_of(groups.take()) == "2"
-
-
 def test_different_groups_do_not_wait_for_each_other() -> None:
     groups = groups_with("1", "2")
     groups.arrive(arrival("other", "h"))
@@ -73,36 +64,6 @@ def test_serial_puts_everything_into_one_group() -> None:
     groups.done(second)
     assert name_of(second) == "2"
     assert isinstance(take(groups).received, Unreadable)
-
-
-def test_a_message_that_was_given_back_blocks_its_group_until_it_is_done() -> None:
-    groups = groups_with("1", "2")
-    groups.give_back(take(groups), due=0.0)
-    groups.arrive(arrival("3"))
-
-    assert groups.take() is None
-    groups.arrive(arrival("1"))
-    again = take(groups)
-    assert name_of(again) == "1"
-    assert groups.take() is None
-    groups.done(again)
-    assert name_of(groups.take()) == "2"
-
-
-def test_messages_that_come_again_in_another_order_run_in_their_first() -> None:
-    groups = groups_with("1", "2", "3")
-    assert groups.put_off(0, 0.0, DELAYS) == []
-    groups.give_back(take(groups), due=0.0)
-    assert [name_of(ticket) for ticket, _ in groups.put_off(0, 0.0, DELAYS)] == ["2", "3"]
-
-    ran: list[str | None] = []
-    for name in "312":
-        groups.arrive(arrival(name))
-        while (ticket := groups.take()) is not None:
-            ran.append(name_of(ticket))
-            groups.done(ticket)
-
-    assert ran == ["1", "2", "3"]
 
 
 def test_copies_of_one_message_have_each_a_place() -> None:
@@ -238,3 +199,12 @@ class Ordering(RuleBasedStateMachine):
 
 TestAnyOrderOfEvents = Ordering.TestCase
 TestAnyOrderOfEvents.settings = settings(deadline=None, max_examples=60)
+
+
+def test_the_next_of_a_group_waits_until_the_one_before_it_is_done() -> None:
+    groups = groups_with("1", "2")
+    first = take(groups)
+
+    assert groups.take() is None
+    groups.done(first)
+    assert name_of(groups.take()) == "2"

@@ -32,7 +32,6 @@ class Bench:
         self.clock.now += timedelta(**duration)
 
     def state_of(self, uuid: str) -> State | EntryOutcome | None:
-        """Name the entry's state in one word."""
         entry = drive(self.history.lookup(NAME, [uuid]))[0]
         return None if entry is None else entry.outcome or entry.state
 
@@ -42,7 +41,6 @@ class Bench:
 
     @property
     def waiting(self) -> list[Period]:
-        """The joins that are not finished."""
         return list(drive(self.history.joining.waiting(NAME)))
 
 
@@ -66,7 +64,6 @@ def sent(uuid: str, place: str = "orders", activation: str | None = "a", body: A
 
 
 def joining_of(made: Trigger[..., Any]) -> JoiningPipeline:
-    """Return the pipeline of a join of all."""
     pipeline = made.pipeline()
     assert isinstance(pipeline, JoiningPipeline)
     return pipeline

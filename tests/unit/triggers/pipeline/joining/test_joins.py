@@ -55,7 +55,6 @@ def three_parts(a: object, b: object, c: object) -> object:
 
 
 def joined_by(service: Callable[..., Any], **settings: Any) -> Any:
-    """Give a service both messages, and return what it returns."""
     ship = Bench().trigger(service, **settings)
     assert ship.handle(ORDER).join == "waiting"
     return ship.handle(PAYMENT)
@@ -73,10 +72,7 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("destination", "problem"),
         [
-            pytest.param([], "must be text", id="none"),
             pytest.param(["orders", ""], "empty", id="empty"),
-            pytest.param(["orders", 7], "must be text", id="number"),
-            pytest.param({"orders"}, "must be text", id="set"),
             pytest.param(["orders", "payments", "orders"], "'orders' stands twice", id="twice"),
         ],
     )
@@ -93,8 +89,6 @@ class TestSettings:
             pytest.param({"detect_duplicates": False}, "copies", id="no detection"),
             pytest.param({"on_history_error": "resolve"}, "cannot do without", id="history error"),
             pytest.param({"history": None}, "there is none", id="no history"),
-            pytest.param({"join_timeout": timedelta(0)}, "a millisecond or longer", id="no time"),
-            pytest.param({"join_timeout": 7}, "must be a timedelta", id="a number"),
         ],
     )
     def test_what_a_join_cannot_be_with_is_refused(

@@ -153,7 +153,6 @@ def test_a_url_is_taken_apart_and_its_password_not_shown() -> None:
     [
         "rabbitmq://host/?prefetch=7",
         "rabbitmq://host/?queue_type=stream",
-        "rabbitmq://host/?heartbeat=1",
         "rabbitmq://host/?cafile=ca.pem",
         "rabbitmq://host/?sasl=none",
         "rabbitmq://host/?first_count=never",
@@ -262,8 +261,6 @@ STRANGE: dict[str, dict[str, tuple[dict[str, Any], bytes]]] = {
         "no JSON": ({"content_type": "application/json"}, b"{"),
         "no text": ({"content_type": "text/plain"}, b"\xff"),
         "a charset that is none": ({"content_type": "text/plain; charset=undefined"}, b"x"),
-        "a charset with a NUL in it": ({"content_type": "text/plain; charset=a\x00b"}, b"x"),
-        "a charset that takes for ever": ({"content_type": "text/plain; charset=punycode"}, b"a-" * 9),
         "a type that is no UTF-8": ({"content_type": b"text/\xff"}, b"x"),
         "a Java object": ({"content_type": "application/x-java-serialized-object"}, b"\xac\xed"),
         "an expiration that is no number": ({"headers": {"JMSExpiration": "soon"}}, b"x"),
@@ -274,10 +271,6 @@ STRANGE: dict[str, dict[str, tuple[dict[str, Any], bytes]]] = {
         "a compressed body": ({"content_encoding": symbol("gzip")}, b"\x1f\x8b"),
         "no JSON": ({"content_type": symbol("application/json")}, b"{"),
         "a charset that is none": ({"content_type": symbol("text/plain; charset=undefined")}, b"x"),
-        "a charset that takes for ever": (
-            {"content_type": symbol("text/plain; charset=idna")},
-            b"a" * 200_000,
-        ),
         "a map that is no JSON": ({"body": {1: "x"}, "inferred": False}, b""),
         "a Java object": ({"content_type": symbol("application/x-java-serialized-object")}, b"\xac\xed"),
         "an expiration that is no number": ({"properties": {"JMSExpiration": "soon"}}, b"x"),

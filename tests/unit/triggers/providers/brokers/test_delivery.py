@@ -13,8 +13,6 @@ from triggers.providers.brokers.delivery import MOST_WORDS, UndecodableError, re
 
 
 class MuteError(Exception):
-    """One that cannot be shown."""
-
     def __str__(self) -> str:
         raise RuntimeError("no text")
 

@@ -5,10 +5,7 @@ import pytest
 from history.errors import ConfigurationError
 from tests import ROOT
 from triggers.providers.brokers.trust import (
-    ACTIVEMQ,
-    OTHER_JMS,
     PROFILES,
-    RABBITMQ_QUORUM,
     Effect,
     FirstCount,
     Happening,
@@ -66,12 +63,6 @@ def test_only_a_1_that_proves_nothing_becomes_undefined(
 
     assert found == (-1 if count == 1 and not proved else count)
     assert weighed(count, redelivered=redelivered, profile=profile, first_count=FirstCount.AS_TOLD) == count
-
-
-def test_a_broker_that_forgets_in_a_crash_is_not_believed_and_one_that_counts_is() -> None:
-    assert weighed(1, redelivered=False, profile=ACTIVEMQ) == -1
-    assert weighed(1, redelivered=False, profile=OTHER_JMS) == -1
-    assert weighed(1, redelivered=False, profile=RABBITMQ_QUORUM) == 1
 
 
 def test_the_setting_is_read_or_refused() -> None:

@@ -1,6 +1,7 @@
 """What of a partition is settled: never more than was, in any order, and read back by the next consumer."""
 
 import random
+from collections.abc import Iterable
 
 import pytest
 
@@ -12,10 +13,9 @@ def resumed(found: tuple[int, str] | None) -> Partition:
     return Partition.resumed("orders", 0, *found)
 
 
-def taken(count: int) -> Partition:
-    """Return a partition whose first messages were handed out."""
+def taken(offsets: Iterable[int]) -> Partition:
     partition = Partition.resumed("orders", 0, -1, None)
-    for offset in range(count):
+    for offset in offsets:
         assert partition.take(offset) is False
     return partition
 
@@ -23,7 +23,7 @@ def taken(count: int) -> Partition:
 class TestCommitting:
     def test_nothing_is_committed_before_a_message_came(self) -> None:
         assert Partition.resumed("orders", 0, -1001, "").to_commit() is None
-        assert taken(0).to_commit() is None
+        assert taken([]).to_commit() is None
 
     def test_where_a_new_partition_begins_is_committed_before_a_message_came(self) -> None:
         for offset in (0, 7):
@@ -33,22 +33,29 @@ class TestCommitting:
             partition.committed((offset, ""))
             assert partition.to_commit() is None
 
-    def test_the_first_that_is_not_settled_is_where_the_next_consumer_begins(self) -> None:
-        partition = taken(5)
-        for offset in (0, 1, 3):
+    @pytest.mark.parametrize(
+        ("offsets", "settled", "committed"),
+        [
+            pytest.param(range(5), [0, 1, 3], (2, "doubtless1 3 1"), id="not all are settled"),
+            pytest.param(range(3), [2, 0, 1], (3, ""), id="all are settled"),
+            # What lay between was compacted, or marks a transaction's end.
+            pytest.param([4, 9], [4, 9], (10, ""), id="the log has gaps"),
+            pytest.param(
+                range(2), [7, 0, 0], (1, "doubtless1 1 "), id="one twice, and one that came elsewhere"
+            ),
+        ],
+    )
+    def test_the_first_that_is_not_settled_is_where_the_next_consumer_begins(
+        self, offsets: Iterable[int], settled: list[int], committed: tuple[int, str]
+    ) -> None:
+        partition = taken(offsets)
+        for offset in settled:
             partition.settle(offset)
 
-        assert partition.to_commit() == (2, "doubtless1 3 1")
-
-    def test_what_is_settled_to_the_end_needs_no_text(self) -> None:
-        partition = taken(3)
-        for offset in (2, 0, 1):
-            partition.settle(offset)
-
-        assert partition.to_commit() == (3, "")
+        assert partition.to_commit() == committed
 
     def test_the_same_is_committed_once_unless_it_must_surely_stand(self) -> None:
-        partition = taken(2)
+        partition = taken(range(2))
         partition.settle(0)
         found = partition.to_commit()
         assert found is not None
@@ -57,25 +64,10 @@ class TestCommitting:
         assert partition.to_commit() is None
         assert partition.to_commit(surely=True) == found
 
-    def test_gaps_of_a_log_are_not_waited_for(self) -> None:
-        partition = Partition.resumed("orders", 0, -1, None)
-        for offset in (4, 9):  # what lay between was compacted, or marks a transaction's end
-            partition.take(offset)
-            partition.settle(offset)
-
-        assert partition.to_commit() == (10, "")
-
-    def test_what_came_elsewhere_or_is_settled_twice_changes_nothing(self) -> None:
-        partition = taken(2)
-        for offset in (7, 0, 0):
-            partition.settle(offset)
-
-        assert partition.to_commit() == (1, "doubtless1 1 ")
-
 
 class TestResuming:
     def test_what_was_settled_is_skipped_and_what_was_handed_out_comes_again(self) -> None:
-        before = taken(6)
+        before = taken(range(6))
         for offset in (0, 2, 3):
             before.settle(offset)
 
@@ -118,7 +110,7 @@ class TestResuming:
         assert [partition.take(offset) is None for offset in range(10, 14)] == [False] * 4
 
     def test_a_text_has_room_and_what_does_not_fit_comes_again(self) -> None:
-        before = taken(10_000)
+        before = taken(range(10_000))
         for offset in range(1, 10_000, 2):
             before.settle(offset)
 

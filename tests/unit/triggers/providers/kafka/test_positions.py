@@ -52,13 +52,19 @@ class TestWithoutARow:
 
 
 class TestWithARow:
-    def test_it_begins_where_the_row_says(self) -> None:
-        position = Position(7, ((9, 9),))
-
-        assert resumed(PLACE, position, Ends(0, 20)) == position
-
-    def test_the_end_of_the_partition_is_a_place_to_begin(self) -> None:
-        assert resumed(PLACE, Position(20), Ends(0, 20)) == Position(20)
+    @pytest.mark.parametrize(
+        ("row", "ends", "begins"),
+        [
+            pytest.param(Position(7, ((9, 9),)), Ends(0, 20), Position(7, ((9, 9),)), id="in the middle"),
+            pytest.param(Position(20), Ends(0, 20), Position(20), id="at the end"),
+            pytest.param(Position(3, ((3, 11),)), Ends(10, 20), Position(12), id="deleted after it was run"),
+        ],
+    )
+    def test_it_begins_where_the_row_says_and_nothing_is_lost(
+        self, caplog: pytest.LogCaptureFixture, row: Position, ends: Ends, begins: Position
+    ) -> None:
+        assert resumed(PLACE, row, ends) == begins
+        assert caplog.text == ""
 
     def test_a_row_beyond_the_end_is_refused_with_what_to_do(self) -> None:
         with pytest.raises(
@@ -72,10 +78,6 @@ class TestWithARow:
 
         assert position == Position(10, ((12, 12),))
         assert "orders:0: 5 messages before offset 10 were not run" in caplog.text
-
-    def test_what_is_deleted_after_it_was_run_is_no_loss(self, caplog: pytest.LogCaptureFixture) -> None:
-        assert resumed(PLACE, Position(3, ((3, 11),)), Ends(10, 20)) == Position(12)
-        assert caplog.text == ""
 
 
 class TestPartition:

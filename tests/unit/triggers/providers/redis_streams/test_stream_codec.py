@@ -11,7 +11,6 @@ from history.errors import ConfigurationError
 from history.identity import LONGEST
 from history.message import MOST_IN_PROPERTIES, Message, Uuid
 from triggers.providers.brokers.delivery import UndecodableError
-from triggers.providers.contract.common import everything
 from triggers.providers.redis_streams.codec import decode, encode
 from triggers.providers.redis_streams.settings import StreamKeys, beside
 
@@ -96,29 +95,8 @@ def test_only_the_pending_list_knows_the_count() -> None:
     assert not third.properties
 
 
-def test_the_shortcut_for_plain_entries_makes_the_same_message() -> None:
-    plain = {b"body": b"x", b"body-kind": b"text", b"colour": b"red"}
-
-    shortcut = decode("orders", ENTRY, plain, 2)
-    validated = decode("orders", ENTRY, {**plain, b"properties": b"{}"}, 2)
-
-    assert (shortcut, shortcut.uuid) == (validated, "ID:orders:1700000000123-7")
-
-
 def test_an_entry_numbered_by_its_producer_needs_no_timestamp() -> None:
     assert decode("orders", b"18446744073709551615-1", {b"body": b"x"}, 1).timestamp is None
-
-
-@pytest.mark.parametrize("body", [b"\xff\x00", "text", {"a": [1, 1.0, True, None]}])
-def test_a_whole_message_comes_back(body: object) -> None:
-    sent = everything(body)
-
-    got = decode("orders", ENTRY, fields_of(sent), 1)
-
-    assert got.model_copy(update={"delivery_count": -1}) == sent
-    assert {name: type(value) for name, value in got.properties.items()} == {
-        name: type(value) for name, value in sent.properties.items()
-    }
 
 
 def test_text_that_is_no_unicode_is_refused_by_name() -> None:

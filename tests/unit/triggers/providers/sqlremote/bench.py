@@ -53,6 +53,14 @@ def message(text: str, *offsets: Offset, data: bytes | None = None, epoch: Epoch
     return Packet(header, epoch, tuple(records))
 
 
+#: The messages between the offsets, one transaction each.
+AB, BC, CD = (
+    message("(0-0000923200-0000923357-0)"),
+    message("(0-0000923357-0000942712-0)"),
+    message("(0-0000942712-0001119170-0)"),
+)
+
+
 class Bench:
     """Both ends begin at ``start``: P(start, start, 0) and S(start, 0)."""
 

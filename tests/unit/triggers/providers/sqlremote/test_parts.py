@@ -57,16 +57,13 @@ def reassembled(drafts: list[Draft]) -> list[Transaction]:
 
 
 @given(data=contents, room=some.integers(40, 200))
-def test_what_is_cut_can_be_put_together(data: list[bytes], room: int) -> None:
-    transactions = numbered(data)
+def test_what_is_cut_can_be_put_together_and_no_message_needs_more_than_it_may(
+    data: list[bytes], room: int
+) -> None:
+    drafts = list(cut(Offset(0), numbered(data), room))
 
-    assert reassembled(list(cut(Offset(0), transactions, room))) == transactions
-
-
-@given(data=contents, room=some.integers(40, 200))
-def test_no_message_needs_more_than_it_may(data: list[bytes], room: int) -> None:
-    for draft in cut(Offset(0), numbered(data), room):
-        assert len(pack(draft.records)) <= room
+    assert reassembled(drafts) == numbered(data)
+    assert all(len(pack(draft.records)) <= room for draft in drafts)
 
 
 @given(data=contents, room=some.integers(40, 200), start=some.integers(0, 7))
@@ -96,19 +93,6 @@ def test_a_transaction_of_just_the_size_is_not_cut() -> None:
 
     assert [(one.previous_offset, one.last_offset, one.sequence) for one in whole] == [(A, B, 0)]
     assert [(one.previous_offset, one.last_offset, one.sequence) for one in parts] == [(A, A, 0), (A, B, 1)]
-
-
-def test_200_kilobytes_make_five_messages() -> None:
-    drafts = list(cut(C, [Transaction(D, bytes(200_000))], capacity(DEFAULT_MESSAGE_SIZE)))
-
-    assert [draft.sequence for draft in drafts] == [0, 1, 2, 3, 4]
-    assert [draft.last_offset for draft in drafts] == [C, C, C, C, D]
-
-
-def test_small_transactions_travel_together() -> None:
-    drafts = list(cut(A, [Transaction(B, b"b"), Transaction(C, b"c"), Transaction(D, b"d")], 1000))
-
-    assert [(one.previous_offset, one.last_offset, one.sequence) for one in drafts] == [(A, D, 0)]
 
 
 def test_what_stands_beside_a_cut_transaction_travels_alone() -> None:

@@ -248,13 +248,8 @@ class TestOlderVersions:
     def test_an_old_and_a_new_end_understand_each_other(self, old: int) -> None:
         world = World()
         world.ends[old].chains = False
-        for number in range(20):
-            world.make(Commit(number % 2, SIZES[number % len(SIZES)]))
-            world.make(Run(number % 2, ("tick", "poll", "send")))
-            world.make(Wait(1))
 
-        world.drain()
-        world.check_rest()
+        world.exchange(20)
 
     @pytest.mark.parametrize("old", [(0,), (1,), (0, 1)])
     def test_ends_that_are_upgraded_while_work_is_under_way_compare_from_then_on(

@@ -45,8 +45,6 @@ PATIENT = SubscriberSettings(group=20, patience=3, max_gap_age=timedelta(minutes
 
 
 class Commit(NamedTuple):
-    """The application commits at one end."""
-
     site: int
     size: int
 
@@ -61,8 +59,6 @@ class Run(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Time passes."""
-
     minutes: int
 
 
@@ -137,6 +133,15 @@ class World:
             if quiet > 1 and self.is_drained:
                 return
         raise AssertionError("the link does not come to rest")
+
+    def exchange(self, transactions: int) -> None:
+        """Let both ends commit in turn without faults, until all has arrived."""
+        for number in range(transactions):
+            self.make(Commit(number % 2, SIZES[number % len(SIZES)]))
+            self.make(Run(number % 2, ("tick", "poll", "send")))
+            self.make(Wait(1))
+        self.drain()
+        self.check_rest()
 
     @property
     def is_drained(self) -> bool:
@@ -227,12 +232,7 @@ def test_a_long_history_with_every_fault_drains() -> None:
 
 def test_a_link_without_faults_asks_for_nothing_twice() -> None:
     world = World()
-    for number in range(30):
-        world.make(Commit(number % 2, SIZES[number % len(SIZES)]))
-        world.make(Run(number % 2, ("tick", "poll", "send")))
-        world.make(Wait(1))
-    world.drain()
-    world.check_rest()
+    world.exchange(30)
 
     assert [end.row.outgoing.resend_count for end in world.ends] == [0, 0]
     sent = [end.row.outgoing.send_count for end in world.ends]

@@ -9,8 +9,10 @@ import pytest
 from history.errors import ConfigurationError
 from history.store.watermark import Epoch, Offset
 from tests.unit.triggers.providers.sqlremote.bench import (
+    AB,
+    BC,
+    CD,
     EPOCH,
-    LATER_EPOCH,
     MINUTE,
     NOW,
     A,
@@ -29,11 +31,6 @@ from triggers.providers.sqlremote.protocol.parts import DIGEST_SIZE, PacketRecor
 from triggers.providers.sqlremote.protocol.publisher import PublisherSettings
 from triggers.providers.sqlremote.protocol.verdicts import Verdict, classify
 
-AB, BC, CD = (
-    message("(0-0000923200-0000923357-0)"),
-    message("(0-0000923357-0000942712-0)"),
-    message("(0-0000942712-0001119170-0)"),
-)
 REQUEST = LinkReport(EPOCH, A, 1, asking=True)
 
 
@@ -130,12 +127,6 @@ class TestParts:
 
         assert (link.s, link.applied, len(link.subscriber.cache)) == ((C, 0), [], 0)
 
-    def test_parts_that_are_merely_not_all_here_are_no_gap(self) -> None:
-        link = Bench(C)
-        assert link.poll(*parts_of_d(b"x" * 50)[:2]) == []
-        assert link.poll() == []
-        assert link.subscriber.patience is None
-
     def test_parts_whose_end_was_sent_are_a_gap(self) -> None:
         link = Bench(C)
         link.poll(*parts_of_d(b"x" * 50)[:2])
@@ -180,14 +171,6 @@ class TestParts:
 
 
 class TestGaps:
-    def test_what_was_cached_is_applied_when_the_gap_closes(self) -> None:
-        link = Bench()
-
-        assert link.read(CD, BC, AB) == [Verdict.EARLY, Verdict.EARLY, Verdict.READY]
-
-        assert (link.s, link.applied, link.subscriber.patience) == ((D, 0), [B, C, D], None)
-        assert sorted(link.deleted) == ["m0", "m1", "m2"]
-
     def test_anything_new_gives_all_patience_back(self) -> None:
         link = Bench(patience=3)
         link.poll(CD)
@@ -242,6 +225,14 @@ class TestGaps:
         assert link.poll(AB) == [LinkReport(EPOCH, B, 0)]
         assert link.subscriber.patience is None
 
+    def test_what_was_cached_is_applied_when_the_gap_closes(self) -> None:
+        link = Bench()
+
+        assert link.read(CD, BC, AB) == [Verdict.EARLY, Verdict.EARLY, Verdict.READY]
+
+        assert (link.s, link.applied, link.subscriber.patience) == ((D, 0), [B, C, D], None)
+        assert sorted(link.deleted) == ["m0", "m1", "m2"]
+
 
 class TestRequests:
     def test_one_is_repeated_until_something_is_heard_and_when_stale_messages_come(self) -> None:
@@ -256,15 +247,6 @@ class TestRequests:
         assert link.poll(control(A, resend_count=1)) == []
         link.now += link.receiving.repeat_after
         assert link.poll() == []
-
-    def test_one_is_repeated_after_a_crash(self) -> None:
-        link = Bench()
-        link.poll(BC)
-        link.poll()
-
-        link.restart_subscriber()
-
-        assert link.poll() == [REQUEST]
 
     def test_one_is_carried_by_what_goes_out_anyhow(self) -> None:
         link = Bench()
@@ -318,13 +300,6 @@ class TestTheInbox:
 
         assert (turn.verdict, turn.actions) == (Verdict.HELD, ())
 
-    def test_nothing_is_deleted_before_it_is_applied(self) -> None:
-        link = Bench()
-
-        link.read(AB, apply=0)
-
-        assert (link.applied, link.deleted) == ([], [])
-
     def test_what_is_sent_again_replaces_what_waited(self) -> None:
         link = Bench()
         link.read(BC)
@@ -361,29 +336,6 @@ class TestEpochs:
 
         assert link.read(replace(AB, epoch=earlier), control(D, epoch=earlier)) == [Verdict.RETIRED] * 2
         assert (link.s, link.subscriber.patience, link.alarms) == ((A, 0), None, [])
-
-    def test_a_message_of_a_later_one_stops_everything_and_stays(self) -> None:
-        link = Bench()
-        link.read(BC)
-
-        link.read(replace(AB, epoch=LATER_EPOCH))
-
-        assert link.read(AB) == [Verdict.HALTED]
-        assert link.poll() == []
-        assert (link.s, link.deleted, len(link.alarms)) == ((A, 0), [], 1)
-
-
-class TestGroups:
-    def test_small_transactions_are_applied_together(self) -> None:
-        link = Bench(receiving=SubscriberSettings(group=2))
-        packet = message("(0-0000923200-0001119170-0)", B, C, D)
-
-        link.read(packet, apply=1)
-        assert (link.applied, link.subscriber.columns.receive_count) == ([B, C], 0)
-        assert link.deleted == []
-
-        link.read(packet, apply=1)
-        assert (link.applied, link.subscriber.columns.receive_count) == ([B, C, D], 1)
 
 
 BAD: list[tuple[Any, dict[str, Any]]] = [

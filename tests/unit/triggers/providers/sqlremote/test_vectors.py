@@ -10,6 +10,9 @@ from dataclasses import replace
 
 from history.store import Incoming, Offset, Outgoing, Watermark, watermark
 from tests.unit.triggers.providers.sqlremote.bench import (
+    AB,
+    BC,
+    CD,
     EPOCH,
     LATER_EPOCH,
     NOW,
@@ -24,7 +27,7 @@ from tests.unit.triggers.providers.sqlremote.bench import (
 from triggers.providers.sqlremote.protocol import publisher as pub
 from triggers.providers.sqlremote.protocol.alarms import AlarmKind
 from triggers.providers.sqlremote.protocol.inbox import SubscriberSettings
-from triggers.providers.sqlremote.protocol.packet import LinkReport
+from triggers.providers.sqlremote.protocol.packet import LinkReport, Packet
 from triggers.providers.sqlremote.protocol.parts import Transaction
 from triggers.providers.sqlremote.protocol.verdicts import Verdict
 
@@ -149,6 +152,11 @@ def test_v7_a_part_that_is_lost() -> None:
     assert (link.publisher.columns.send_count, link.subscriber.columns.receive_count) == (8, 4)
 
 
+def resent(count: int) -> list[Packet]:
+    """The messages up to D, after so many requests."""
+    return [replace(one, header=replace(one.header, resend_count=count)) for one in (AB, BC, CD)]
+
+
 def after_a_lost_c() -> Bench:
     """V8 up to the request: C is lost, D has arrived, the publisher has heard of it."""
     link = Bench()
@@ -166,7 +174,7 @@ def after_a_lost_c() -> Bench:
 def test_v8_a_single_message_that_is_lost() -> None:
     link = after_a_lost_c()
 
-    assert link.read(message("(0-0000923357-0000942712-0)")) == [Verdict.STALE]
+    assert link.read(BC) == [Verdict.STALE]
     assert headers(link.send(C, D)) == ["(1-0000923357-0001119170-0)"]
     one, two = message("(1-0000923357-0000942712-0)"), message("(1-0000942712-0001119170-0)")
     link.hear(*link.poll(one, two))
@@ -203,7 +211,7 @@ def test_v9_a_late_message_within_patience() -> None:
 def test_v10_a_late_message_after_the_request_stays_deleted_although_it_would_fit() -> None:
     link = after_a_lost_c()
 
-    late = message("(0-0000923357-0000942712-0)")
+    late = BC
     assert late.header.previous_offset == link.s[0]
     assert link.read(late) == [Verdict.STALE]
 
@@ -229,13 +237,7 @@ def test_v12_a_request_that_confirms_nothing() -> None:
     link.hear(LinkReport(EPOCH, A, 1))
     assert link.p == (A, A, 1)
 
-    again = [
-        message("(1-0000923200-0000923357-0)"),
-        message("(1-0000923357-0000942712-0)"),
-        message("(1-0000942712-0001119170-0)"),
-    ]
-
-    assert link.read(*again) == [Verdict.DUPLICATE, Verdict.READY, Verdict.READY]
+    assert link.read(*resent(1)) == [Verdict.DUPLICATE, Verdict.READY, Verdict.READY]
     assert (link.s, link.applied) == ((D, 1), [B, C, D])
 
 
@@ -326,7 +328,8 @@ def test_v17_a_publisher_that_was_restored_with_a_new_epoch() -> None:
 
     assert [alarm.kind for alarm in link.alarms] == [AlarmKind.EPOCH_MISMATCH]
     assert (link.s, link.deleted) == ((C, 0), [])
-    assert link.read(message("(0-0000942712-0001119170-0)")) == [Verdict.HALTED]
+    assert link.read(CD) == [Verdict.HALTED]
+    assert link.poll() == []
 
 
 def test_v17_a_confirmation_beyond_the_log() -> None:
@@ -344,17 +347,13 @@ def test_v18_a_garbled_message_is_seen_with_the_next_one() -> None:
     assert link.poll() == []
     assert (link.s, link.subscriber.patience) == ((A, 0), None)
 
-    assert link.poll(message("(0-0000923357-0000942712-0)")) == []
+    assert link.poll(BC) == []
     assert link.poll() == [LinkReport(EPOCH, A, 1, asking=True)]
 
 
 def test_v19_doc_a_timeline_of_patience() -> None:
     one, two = Bench(patience=3), Bench(patience=3)
-    u11, u13, u14 = (
-        message("(0-0000923200-0000923357-0)"),
-        message("(0-0000942712-0001119170-0)"),
-        message("(0-0001119170-0001119180-0)"),
-    )
+    u11, u13, u14 = AB, CD, message("(0-0001119170-0001119180-0)")
     u24 = message("(0-0001119170-0001119180-0)")
 
     assert len(one.poll(u11)) == 1  # applied, so confirmed
@@ -390,19 +389,12 @@ def test_v21_a_resend_count_that_is_ahead() -> None:
     link = Bench()
 
     assert (link.read(message("(1-0000923200-0000923357-0)")), link.s) == ([Verdict.READY], (B, 1))
-    assert link.read(message("(0-0000923357-0000942712-0)")) == [Verdict.STALE]
+    assert link.read(BC) == [Verdict.STALE]
 
 
 def test_v22_a_message_that_is_lost_twice() -> None:
     link = Bench()
-    old = [
-        message("(0-0000923200-0000923357-0)"),
-        message("(0-0000923357-0000942712-0)"),
-        message("(0-0000942712-0001119170-0)"),
-    ]
-    again, once_more = (
-        [replace(one, header=replace(one.header, resend_count=r)) for one in old] for r in (1, 2)
-    )
+    old, again, once_more = (resent(count) for count in range(3))
 
     link.send(D)
     link.poll(*old[1:])
