@@ -18,8 +18,12 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
+    from history.beside.control import Control as Control
+    from history.beside.joining import Joining as Joining
     from history.beside.kept import KeepsBeside as KeepsBeside
     from history.beside.kept import beside_of as beside_of
     from history.beside.kept import needed_beside as needed_beside
+    from history.beside.parking import Parking as Parking
+    from history.beside.progress import Progress as Progress
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(__name__)

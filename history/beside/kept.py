@@ -1,5 +1,6 @@
 """Everything that a store with records keeps beside its entries."""
 
+from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
@@ -27,7 +28,7 @@ else:
     made_once = cached_property
 
 
-class KeepsBeside:
+class KeepsBeside(HistoryStore):
     """A store that keeps everything in its records: its constructor calls :meth:`keep_beside`.
 
     Each part is loaded at its first use: a worker of Spark only claims.
@@ -48,6 +49,10 @@ class KeepsBeside:
         """
         self._records = records
         self._sealed_by, self._triggers_there, self._lookup, self._address = cipher, triggers, lookup, address
+
+    @abstractmethod
+    def for_asyncio(self) -> "KeepsBeside":
+        """Return the same store through an asyncio driver, or itself if it never waits."""
 
     @property
     def records(self) -> Records:
