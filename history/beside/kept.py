@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from history.beside.parking import Triggers
     from history.support.encryption import Cipher
 
+    made_once = property  # so a store may override it by a property
+else:
+    made_once = cached_property
+
 
 class KeepsBeside(HistoryStore):
     """A store that keeps everything in its records: its constructor calls :meth:`keep_beside`.
@@ -50,64 +54,64 @@ class KeepsBeside(HistoryStore):
         """The records beside the entries, in the same store."""
         return self._records
 
-    @cached_property
+    @made_once
     def parking(self) -> "beside.Parking":
         """Return the parking lot."""
         return beside.Parking(self._records, self._sealed_by, triggers=self._triggers_there)
 
-    @cached_property
+    @made_once
     def control(self) -> "beside.Control":
         """Return commands, states and statistics."""
         return beside.Control(self._records, self._address)
 
-    @cached_property
+    @made_once
     def joining(self) -> "beside.Joining":
         """Return the joins."""
         return beside.Joining(self._records, self._sealed_by, lookup=self._lookup)
 
-    @cached_property
+    @made_once
     def progress(self) -> "beside.Progress":
         """Return the records of batches."""
         return beside.Progress(self._records)
 
-    @cached_property
+    @made_once
     def results(self) -> "beside.Results":
         """Return the kept results."""
         return beside.Results(self._records, self._sealed_by)
 
-    @cached_property
+    @made_once
     def failures(self) -> "beside.Results":
         """Return the kept failures of transacted runs."""
         from history.beside.results import FAILURES, Results  # noqa: PLC0415  (as the class says)
 
         return Results(self._records, self._sealed_by, FAILURES)
 
-    @cached_property
+    @made_once
     def fingerprints(self) -> "beside.Fingerprints":
         """Return the fingerprints of first bodies."""
         return beside.Fingerprints(self._records)
 
-    @cached_property
+    @made_once
     def journal(self) -> "beside.Journal":
         """Return the journal of each trigger."""
         return beside.Journal(self._records)
 
-    @cached_property
+    @made_once
     def security_log(self) -> "beside.SecurityLog":
         """Return the security log, which does not belong to a trigger."""
         return beside.SecurityLog(self._records)
 
-    @cached_property
+    @made_once
     def charts(self) -> "beside.Charts":
         """Return the charts of each trigger."""
         return beside.Charts(self._records)
 
-    @cached_property
+    @made_once
     def comments(self) -> "beside.Comments":
         """Return the comments on parked messages."""
         return beside.Comments(self._records)
 
-    @cached_property
+    @made_once
     def filters(self) -> "beside.Filters":
         """Return the saved filters."""
         return beside.Filters(self._records)

@@ -217,7 +217,7 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         return open_transaction(pool, self.joined, lean=lean)
 
     @property
-    def parking(self) -> Parking:  # pyright: ignore[reportIncompatibleVariableOverride]  (it is only read)
+    def parking(self) -> Parking:
         """The parking lot in the same database."""
         # A view inside a caller's transaction has another database.
         if isinstance(self._records, SqlRecords) and self._records.database is self._database:
