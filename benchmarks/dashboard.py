@@ -24,9 +24,9 @@ import psycopg
 
 from benchmarks import filling
 from benchmarks.costs import Cost, Meter, of_redis, of_sql
-from history import HistoryStore, open_history
+from history import open_history
 from history.beside.charts import ChartStep
-from history.beside.kept import needed_beside
+from history.beside.kept import KeepsBeside, needed_beside
 from history.bridge import drive
 from history.message import Message
 from history.store import CLAIM_BATCH
@@ -183,7 +183,7 @@ async def costs(browser: httpx.AsyncClient, paths: Sequence[str], meter: Meter) 
         print("  ", *numbers, f"{spent.statements / TIMES:6.1f}", f" {path}", flush=True)
 
 
-def remember(url: str, store: HistoryStore, entries: int) -> None:
+def remember(url: str, store: KeepsBeside, entries: int) -> None:
     """Fill the history with completed messages of the triggers that the pages are about.
 
     A SQL database makes them itself, with one statement for each trigger.
@@ -224,7 +224,7 @@ IN_POSTGRESQL = f"""
 """  # noqa: S608  (as above)
 
 
-def claim_and_complete(store: HistoryStore, first: int, last: int) -> None:
+def claim_and_complete(store: KeepsBeside, first: int, last: int) -> None:
     """Claim and complete messages."""
     for start in range(first, last, CLAIM_BATCH):
         name = f"book-{start // CLAIM_BATCH % TRIGGERS}"
@@ -233,7 +233,7 @@ def claim_and_complete(store: HistoryStore, first: int, last: int) -> None:
         )
 
 
-def draw(store: HistoryStore) -> None:
+def draw(store: KeepsBeside) -> None:
     """Let consumers of the triggers have added a step to the charts in each minute of a day."""
     charts, now = needed_beside(store, "history", "charts").charts, datetime.now(UTC)
     for number in range(TRIGGERS):
@@ -247,7 +247,7 @@ async def _step(step: ChartStep) -> ChartStep:
     return step
 
 
-def fill(store: HistoryStore, count: int) -> None:
+def fill(store: KeepsBeside, count: int) -> None:
     """Park messages of a few triggers; half In Doubt, half given up, each for its own reason."""
     now = datetime.now(UTC)
     for start in range(0, count, PIECE):

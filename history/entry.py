@@ -13,7 +13,7 @@ the SQL statements give the same answers.
                       any     --time to live over----> absent
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -327,12 +327,3 @@ def outliving(started_at: datetime, lease_until: datetime) -> datetime:
     completed, and a copy then is a duplicate. A run that takes less than half its time to live keeps that.
     """
     return started_at + 2 * (lease_until - started_at)
-
-
-#: From state to the states that may follow; rendered into the docs.
-TRANSITIONS: Mapping[str, tuple[str, ...]] = {
-    "absent": ("STARTED",),
-    "STARTED": ("COMPLETED ok", "COMPLETED failed", "absent", "STARTED"),
-    "COMPLETED ok": ("absent", "COMPLETED failed"),
-    "COMPLETED failed": ("absent", "STARTED"),
-}

@@ -13,7 +13,7 @@ from history.support.urls import guarded, refuse_unknown, split_option, split_ur
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from history.store.history import HistoryStore
+    from history.beside.kept import KeepsBeside
 
 #: The URLs that :func:`open_history` understands, for its errors and for ``--help``.
 HISTORY_URLS = (
@@ -22,7 +22,7 @@ HISTORY_URLS = (
 )
 
 
-def open_history(url: str) -> "HistoryStore":
+def open_history(url: str) -> "KeepsBeside":
     """Open the document history at ``url``: redis(s)://, sqlite:///, postgresql:// or memory://.
 
     The URL may also be ``env:NAME`` or ``file:/path``, see :mod:`history.support.references`. Nothing is
@@ -54,26 +54,26 @@ def refuse_unknown_scheme(setting: str, url: str) -> None:
         _opener_of(url, setting)
 
 
-def _opener_of(url: str, setting: str) -> "Callable[[str], HistoryStore]":
+def _opener_of(url: str, setting: str) -> "Callable[[str], KeepsBeside]":
     scheme = split_url(url).scheme.partition("+")[0]
     if scheme not in _OPENERS:
         raise ConfigurationError(setting, f"unknown URL scheme {scheme!r}", f"use {HISTORY_URLS}")
     return _OPENERS[scheme]
 
 
-def _open_redis(url: str) -> "HistoryStore":
+def _open_redis(url: str) -> "KeepsBeside":
     from history.redis.history import RedisHistory  # noqa: PLC0415  (a driver loads only when needed)
 
     return RedisHistory.from_url(url)
 
 
-def _open_sql(url: str) -> "HistoryStore":
+def _open_sql(url: str) -> "KeepsBeside":
     from history.sql.history import SqlHistory  # noqa: PLC0415  (as above)
 
     return SqlHistory.from_url(url)
 
 
-def _open_memory(url: str) -> "HistoryStore":
+def _open_memory(url: str) -> "KeepsBeside":
     from history.memory.history import shared_history  # noqa: PLC0415  (as above)
 
     name, _, query = url.partition("://")[2].partition("?")
@@ -99,7 +99,7 @@ def cipher_of_url(url: str | None) -> Cipher | None:
     return cipher_of(split_option(dereferenced(url, "history"), SETTING)[1])
 
 
-def open_local_parking(file: Path, cipher: Cipher | None) -> "HistoryStore":
+def open_local_parking(file: Path, cipher: Cipher | None) -> "KeepsBeside":
     """Open a local parking file, encrypted in the same way as the history."""
     from history.sql.history import SqlHistory  # noqa: PLC0415  (as above)
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from benchmarks.soak_service import NAME
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
 from history.entry import Entry
 from history.opening import open_history
-from history.store import HistoryStore
 
 #: How many uuids one call looks up.
 _PIECE = 5000
@@ -58,12 +58,12 @@ class Memory:
         return Losses(uuids, set(self.parked - later.parked), len(self.entries.keys() - later.entries.keys()))
 
 
-def parked_uuids(store: HistoryStore, most: int) -> frozenset[str]:
+def parked_uuids(store: KeepsBeside, most: int) -> frozenset[str]:
     """Return the uuids of what is parked in a history: copies of one document have one place there."""
     return frozenset(parked.uuid or "" for parked in drive(store.parking.list(trigger=NAME, limit=2 * most)))
 
 
-def _entries(store: HistoryStore, uuids: Sequence[str]) -> Iterable[tuple[str, Entry]]:
+def _entries(store: KeepsBeside, uuids: Sequence[str]) -> Iterable[tuple[str, Entry]]:
     for begin in range(0, len(uuids), _PIECE):
         piece = uuids[begin : begin + _PIECE]
         for uuid, entry in zip(piece, drive(store.lookup(NAME, piece)), strict=True):

@@ -18,8 +18,19 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
+    from history.beside.charts import Charts as Charts
+    from history.beside.comments import Comments as Comments
+    from history.beside.control import Control as Control
+    from history.beside.filters import Filters as Filters
+    from history.beside.fingerprints import Fingerprints as Fingerprints
+    from history.beside.joining import Joining as Joining
+    from history.beside.journal import Journal as Journal
     from history.beside.kept import KeepsBeside as KeepsBeside
     from history.beside.kept import beside_of as beside_of
     from history.beside.kept import needed_beside as needed_beside
+    from history.beside.parking import Parking as Parking
+    from history.beside.progress import Progress as Progress
+    from history.beside.results import Results as Results
+    from history.beside.security import SecurityLog as SecurityLog
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(__name__)

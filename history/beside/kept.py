@@ -1,33 +1,29 @@
-"""Everything that a store with records keeps beside its entries."""
+"""Everything that a store with records keeps beside its entries.
 
+The classes come from the face of this package, which loads each of them at its first use.
+"""
+
+from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
+from history import beside
 from history.errors import ConfigurationError
 from history.store.history import HistoryStore
 from history.store.records import Records
 
 if TYPE_CHECKING:
-    from history.beside.charts import Charts
-    from history.beside.comments import Comments
-    from history.beside.control import Control
-    from history.beside.filters import Filters
-    from history.beside.fingerprints import Fingerprints
-    from history.beside.joining import Joining, Lookup
-    from history.beside.journal import Journal
-    from history.beside.parking import Parking, Triggers
-    from history.beside.progress import Progress
-    from history.beside.results import Results
-    from history.beside.security import SecurityLog
+    from history.beside.joining import Lookup
+    from history.beside.parking import Triggers
     from history.support.encryption import Cipher
 
-    made_once = property  # pyright does not accept a cached_property as a property of a protocol
+    made_once = property  # so a store may override it by a property
 else:
     made_once = cached_property
 
 
-class KeepsBeside:
+class KeepsBeside(HistoryStore):
     """A store that keeps everything in its records: its constructor calls :meth:`keep_beside`.
 
     Each part is loaded at its first use: a worker of Spark only claims.
@@ -49,94 +45,76 @@ class KeepsBeside:
         self._records = records
         self._sealed_by, self._triggers_there, self._lookup, self._address = cipher, triggers, lookup, address
 
+    @abstractmethod
+    def for_asyncio(self) -> "KeepsBeside":
+        """Return the same store through an asyncio driver, or itself if it never waits."""
+
     @property
     def records(self) -> Records:
         """The records beside the entries, in the same store."""
         return self._records
 
     @made_once
-    def parking(self) -> "Parking":
+    def parking(self) -> "beside.Parking":
         """Return the parking lot."""
-        from history.beside.parking import Parking  # noqa: PLC0415  (as the class says)
-
-        return Parking(self._records, self._sealed_by, triggers=self._triggers_there)
+        return beside.Parking(self._records, self._sealed_by, triggers=self._triggers_there)
 
     @made_once
-    def control(self) -> "Control":
+    def control(self) -> "beside.Control":
         """Return commands, states and statistics."""
-        from history.beside.control import Control  # noqa: PLC0415  (as the class says)
-
-        return Control(self._records, self._address)
+        return beside.Control(self._records, self._address)
 
     @made_once
-    def joining(self) -> "Joining":
+    def joining(self) -> "beside.Joining":
         """Return the joins."""
-        from history.beside.joining import Joining  # noqa: PLC0415  (as the class says)
-
-        return Joining(self._records, self._sealed_by, lookup=self._lookup)
+        return beside.Joining(self._records, self._sealed_by, lookup=self._lookup)
 
     @made_once
-    def progress(self) -> "Progress":
+    def progress(self) -> "beside.Progress":
         """Return the records of batches."""
-        from history.beside.progress import Progress  # noqa: PLC0415  (as the class says)
-
-        return Progress(self._records)
+        return beside.Progress(self._records)
 
     @made_once
-    def results(self) -> "Results":
+    def results(self) -> "beside.Results":
         """Return the kept results."""
-        from history.beside.results import Results  # noqa: PLC0415  (as the class says)
-
-        return Results(self._records, self._sealed_by)
+        return beside.Results(self._records, self._sealed_by)
 
     @made_once
-    def failures(self) -> "Results":
+    def failures(self) -> "beside.Results":
         """Return the kept failures of transacted runs."""
         from history.beside.results import FAILURES, Results  # noqa: PLC0415  (as the class says)
 
         return Results(self._records, self._sealed_by, FAILURES)
 
     @made_once
-    def fingerprints(self) -> "Fingerprints":
+    def fingerprints(self) -> "beside.Fingerprints":
         """Return the fingerprints of first bodies."""
-        from history.beside.fingerprints import Fingerprints  # noqa: PLC0415  (as the class says)
-
-        return Fingerprints(self._records)
+        return beside.Fingerprints(self._records)
 
     @made_once
-    def journal(self) -> "Journal":
+    def journal(self) -> "beside.Journal":
         """Return the journal of each trigger."""
-        from history.beside.journal import Journal  # noqa: PLC0415  (as the class says)
-
-        return Journal(self._records)
+        return beside.Journal(self._records)
 
     @made_once
-    def security_log(self) -> "SecurityLog":
+    def security_log(self) -> "beside.SecurityLog":
         """Return the security log, which does not belong to a trigger."""
-        from history.beside.security import SecurityLog  # noqa: PLC0415  (as the class says)
-
-        return SecurityLog(self._records)
+        return beside.SecurityLog(self._records)
 
     @made_once
-    def charts(self) -> "Charts":
+    def charts(self) -> "beside.Charts":
         """Return the charts of each trigger."""
-        from history.beside.charts import Charts  # noqa: PLC0415  (as the class says)
-
-        return Charts(self._records)
+        return beside.Charts(self._records)
 
     @made_once
-    def comments(self) -> "Comments":
+    def comments(self) -> "beside.Comments":
         """Return the comments on parked messages."""
-        from history.beside.comments import Comments  # noqa: PLC0415  (as the class says)
-
-        return Comments(self._records)
+        return beside.Comments(self._records)
 
     @made_once
-    def filters(self) -> "Filters":
+    def filters(self) -> "beside.Filters":
         """Return the saved filters."""
-        from history.beside.filters import Filters  # noqa: PLC0415  (as the class says)
-
-        return Filters(self._records)
+        return beside.Filters(self._records)
 
 
 def beside_of(store: HistoryStore | None) -> KeepsBeside | None:

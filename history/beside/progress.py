@@ -155,6 +155,7 @@ class Ending:
 
 async def end(
     store: HistoryStore,
+    progress: Progress,
     trigger: str,
     record: BatchRecord,
     owners: Sequence[BatchOwner],
@@ -171,7 +172,7 @@ async def end(
     """
     before: BatchRecord | None = None
     for _ in range(ATTEMPTS):
-        current = await store.progress.read(trigger, record.query, record.batch)
+        current = await progress.read(trigger, record.query, record.batch)
         if current is None:
             raise HistoryUnavailableError("recording a batch: its record is gone")
         wanted = changed(current, record.run, ending.state, now, ending.counts)

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from history.memory.history import MemoryHistory
+    from history.memory.history import MemoryHistory as MemoryHistory
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(__name__)
-
-__all__ = ["MemoryHistory"]

@@ -35,7 +35,6 @@ from history.store import (
     WHOLE,
     BatchOwner,
     HistoryStats,
-    HistoryStore,
     Owner,
     Page,
     Purged,
@@ -117,7 +116,7 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
             address=lambda: f"memory:{id(self)}",
         )
 
-    def for_asyncio(self) -> HistoryStore:
+    def for_asyncio(self) -> KeepsBeside:
         """Return itself: nothing here waits."""
         return self
 

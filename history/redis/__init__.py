@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from history.errors import NotPermittedError
-    from history.redis.history import RedisHistory
-    from history.redis.scripts import HistoryLostError
+    from history.errors import NotPermittedError as NotPermittedError
+    from history.redis.history import RedisHistory as RedisHistory
+    from history.redis.scripts import HistoryLostError as HistoryLostError
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(__name__)
-
-__all__ = ["HistoryLostError", "NotPermittedError", "RedisHistory"]

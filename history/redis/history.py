@@ -54,7 +54,6 @@ from history.store import (
     BatchOwner,
     FoundInPiece,
     HistoryStats,
-    HistoryStore,
     Owner,
     Page,
     Purged,
@@ -153,7 +152,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         rest, encrypt = split_option(url, SETTING)
         return cls(RedisClient.from_url(rest, options=(SETTING,)), encrypt=encrypt)
 
-    def for_asyncio(self) -> HistoryStore:
+    def for_asyncio(self) -> KeepsBeside:
         """Return the same history through redis.asyncio."""
         if self._redis.is_asyncio:
             return self

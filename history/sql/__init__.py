@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from history.sql.history import SqlHistory
-    from history.sql.offsets.history import OffsetHistory
+    from history.sql.history import SqlHistory as SqlHistory
+    from history.sql.offsets.history import OffsetHistory as OffsetHistory
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(__name__)
-
-__all__ = ["OffsetHistory", "SqlHistory"]

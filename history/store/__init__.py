@@ -31,10 +31,6 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from history.beside.control import Control as Control
-    from history.beside.joining import Joining as Joining
-    from history.beside.parking import Parking as Parking
-    from history.beside.progress import Progress as Progress
     from history.store.control import FORGOTTEN_AFTER as FORGOTTEN_AFTER
     from history.store.control import GONE_AFTER as GONE_AFTER
     from history.store.control import Beat as Beat
@@ -113,4 +109,5 @@ if TYPE_CHECKING:
     from history.store.watermark import Outgoing as Outgoing
     from history.store.watermark import Watermark as Watermark
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(__name__)
+    _moved = dict.fromkeys(("Control", "Joining", "Parking", "Progress"), "history.beside")
+    __getattr__ = lazy(__name__, **_moved)

@@ -15,10 +15,6 @@ from history.errors import ConfigurationError
 from history.store.owners import BatchOwner, Owner
 
 if TYPE_CHECKING:
-    from history.beside.control import Control
-    from history.beside.joining import Joining
-    from history.beside.parking import Parking
-    from history.beside.progress import Progress
     from history.store.progress import BatchRecord
 
 #: The most uuids for which one round trip claims; longer calls are cut into pieces of this size.
@@ -102,29 +98,9 @@ class HistoryStore(Protocol):
 
     Every method raises :class:`~history.errors.HistoryUnavailableError` when the server does not answer.
     Threads may share an instance; an asyncio instance belongs to one event loop. A store with
-    :class:`~history.store.Records` gets its properties from :class:`~history.beside.KeepsBeside`. A store
-    without records lacks them at run time; :func:`history.beside.beside_of` shows that.
+    :class:`~history.store.Records` is also a :class:`~history.beside.KeepsBeside`, which has the parking lot
+    and more; :func:`history.beside.beside_of` returns it.
     """
-
-    @property
-    def parking(self) -> "Parking":
-        """The parking lot on the same server."""
-        ...
-
-    @property
-    def control(self) -> "Control":
-        """Sends commands to running consumers, and stores their states and statistics, on the same server."""
-        ...
-
-    @property
-    def joining(self) -> "Joining":
-        """Where messages of several destinations wait for each other, on the same server."""
-        ...
-
-    @property
-    def progress(self) -> "Progress":
-        """The progress of each query of Spark, on the same server."""
-        ...
 
     def for_asyncio(self) -> "HistoryStore":
         """Return the same history through an asyncio driver, or itself if it never waits."""
@@ -247,7 +223,7 @@ class HistoryStore(Protocol):
     ) -> bool:
         """Complete (or with None release) the entries that several batches still own, all of them or none.
 
-        The same step stores ``record`` in the ledger of :attr:`progress`. Sending it twice succeeds twice.
+        The same step stores ``record`` in the ledger of batches. Sending it twice succeeds twice.
         False, without a change, if a batch is unknown or has ended in another way, or if the record does not
         follow the stored one.
         """

@@ -15,7 +15,7 @@ from typing import Any
 from history.support.namesakes import hiding
 
 
-def lazy(package: str) -> Callable[[str], Any]:
+def lazy(package: str, **moved: str) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package that imports its public names under ``TYPE_CHECKING``.
 
     The imports of that block are read when somebody first uses a name, so each name is written only once::
@@ -28,8 +28,9 @@ def lazy(package: str) -> Callable[[str], Any]:
     ``dir`` and ``help`` then load each name, and show those that can be loaded.
 
     There, ``from other import *`` means each public name of the other package. A name that the package
-    imports from itself is one of its modules. The package must come with its source: if only bytecode was
-    shipped, an :class:`ImportError` says so.
+    imports from itself is one of its modules. ``moved`` has names that are now public in another package, and
+    can still be imported from this one. The package must come with its source: if only bytecode was shipped,
+    an :class:`ImportError` says so.
     """
 
     @cache
@@ -42,6 +43,8 @@ def lazy(package: str) -> Callable[[str], Any]:
             value: Any = sorted(homes())
         elif name in homes():
             value = _value(package, *homes()[name])
+        elif name in moved:
+            value = getattr(_loaded(moved[name]), name)
         else:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         setattr(face, name, value)  # the next access costs nothing

@@ -14,9 +14,10 @@ from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 from history.beside.charts import ChartStep
 from history.beside.journal import JournalLine
+from history.beside.kept import KeepsBeside
 from history.beside.progress import begin, change
 from history.bridge import drive
-from history.store import Counts, HistoryStore, Report, TriggerState
+from history.store import Counts, Report, TriggerState
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
 from history.store.progress import BatchState, Beginning
 from tests.acceptance.in_process import InProcess
@@ -61,7 +62,7 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def address(doubtless: InProcess, redis_url: str, store: HistoryStore) -> Iterator[str]:
+def address(doubtless: InProcess, redis_url: str, store: KeepsBeside) -> Iterator[str]:
     """The address that signs in, of a dashboard over a shop with something to decide."""
     fill(store)
     send(redis_url)
@@ -101,7 +102,7 @@ def page(chromium: Browser, address: str) -> Iterator[Page]:
     assert asked == {"/".join(address.split("/")[:3])}
 
 
-def fill(store: HistoryStore) -> None:
+def fill(store: KeepsBeside) -> None:
     """Leave behind what a crash and a few mistakes leave."""
     now = datetime.now(UTC)
     for number in range(12):
@@ -124,7 +125,7 @@ def fill(store: HistoryStore) -> None:
         run_batch(store, batch, now - timedelta(minutes=3 - batch))
 
 
-def run_batch(store: HistoryStore, number: int, at: datetime) -> None:
+def run_batch(store: KeepsBeside, number: int, at: datetime) -> None:
     """Let a query of Spark have had a batch."""
     beginning = Beginning(query="orders-to-lake", batch=number, lineage="5b1e", run=f"run-{number}")
     record = drive(begin(store.progress, "book", beginning, at))
@@ -141,7 +142,7 @@ def send(url: str) -> None:
 
 
 @contextmanager
-def beating(store: HistoryStore) -> Generator[None]:
+def beating(store: KeepsBeside) -> Generator[None]:
     """Let a consumer say something a few times a second, as one does that is alive, until the end."""
     ended = Event()
 
@@ -172,7 +173,7 @@ def reports(beats: int) -> list[Report]:
     ]
 
 
-def add_steps(store: HistoryStore) -> None:
+def add_steps(store: KeepsBeside) -> None:
     """Let consumers have added steps for a while, with a pause and a time of failures."""
     charts, now = kept_in(store).charts, datetime.now(UTC)
     new = failed = 0
@@ -193,7 +194,7 @@ def add_steps(store: HistoryStore) -> None:
             drive(charts.add("book", step.at, make))
 
 
-def park(store: HistoryStore, uuid: str, parked_at: datetime, **more: object) -> None:
+def park(store: KeepsBeside, uuid: str, parked_at: datetime, **more: object) -> None:
     name = str(more.get("trigger_name", "book"))
     owner = "worker-1:4242:1f3a"
     claim = drive(store.claim(name, [uuid], f"{owner}{uuid}"))[0]
@@ -343,7 +344,7 @@ def test_a_newcomer_runs_what_the_demo_left_in_doubt(chromium: Browser, demo: st
     window.close()
 
 
-def test_somebody_settles_what_is_ticked_after_a_preview(page: Page, store: HistoryStore) -> None:
+def test_somebody_settles_what_is_ticked_after_a_preview(page: Page, store: KeepsBeside) -> None:
     page.goto(page.url + "parked")
     page.get_by_role("link", name="book").first.click()
     page.get_by_role("checkbox", name="tick order-2").check()
@@ -360,7 +361,7 @@ def test_somebody_settles_what_is_ticked_after_a_preview(page: Page, store: Hist
     assert before - drive(store.parking.count()) == 2
 
 
-def test_somebody_decides_once_about_all_that_a_host_held(page: Page, store: HistoryStore) -> None:
+def test_somebody_decides_once_about_all_that_a_host_held(page: Page, store: KeepsBeside) -> None:
     page.goto(page.url + "parked")
     page.get_by_role("link", name="by host of the worker").click()
     page.get_by_label("decision about worker-1").select_option("discard")
@@ -396,7 +397,7 @@ def test_hostile_names_do_nothing_in_a_browser(page: Page) -> None:
     assert page.locator("img").count() == 0
 
 
-def test_an_order_reaches_the_consumers(page: Page, store: HistoryStore) -> None:
+def test_an_order_reaches_the_consumers(page: Page, store: KeepsBeside) -> None:
     page.get_by_role("link", name="book").first.click()
     page.get_by_label("Why?").fill("the bank is away")
     page.get_by_role("button", name="Disable").click()
@@ -408,7 +409,7 @@ def test_an_order_reaches_the_consumers(page: Page, store: HistoryStore) -> None
     ]
 
 
-def test_what_is_live_changes_by_itself(page: Page, store: HistoryStore) -> None:
+def test_what_is_live_changes_by_itself(page: Page, store: KeepsBeside) -> None:
     expect(page.locator("#line")).to_have_text("live")
 
     new = Report(consumer="worker-2", trigger="invoice", counts=Counts(new=1))
@@ -427,7 +428,7 @@ def wait_for_news(page: Page) -> None:
     page.wait_for_function(f"before => {CURVE} !== before", arg=before)
 
 
-def test_what_is_live_leaves_the_keyboard_where_it_is(page: Page, store: HistoryStore) -> None:
+def test_what_is_live_leaves_the_keyboard_where_it_is(page: Page, store: KeepsBeside) -> None:
     focused = "document.activeElement.getAttribute('href')"
     # Before the first news, too, which come to the page as it was sent whole.
     link = """document.querySelector("[data-live] a[href='/parked?trigger=book']")"""
@@ -580,7 +581,7 @@ def test_on_a_phone_where_tables_have_no_heads_each_number_says_what_it_is(page:
 
 @pytest.mark.parametrize(("width", "scheme"), [(1600, "light"), (1024, "dark"), (390, "dark")])
 def test_axe_reports_nothing(
-    page: Page, store: HistoryStore, width: int, scheme: Literal["light", "dark"]
+    page: Page, store: KeepsBeside, width: int, scheme: Literal["light", "dark"]
 ) -> None:
     add_steps(store)
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
@@ -598,7 +599,7 @@ def test_axe_reports_nothing(
     assert "button-name" in {one["id"] for one in violations_of(page)}
 
 
-def test_charts_are_pictures_with_their_numbers_and_stay_open(page: Page, store: HistoryStore) -> None:
+def test_charts_are_pictures_with_their_numbers_and_stay_open(page: Page, store: KeepsBeside) -> None:
     rates = page.get_by_role("img", name="Messages a second, the last hour, all triggers")
     add_steps(store)
 

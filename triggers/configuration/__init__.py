@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from triggers.configuration.layers import FILE, Configuration, FoundValue
-    from triggers.configuration.overriding import override
-    from triggers.configuration.reading import read_configuration
+    from triggers.configuration.layers import FILE as FILE
+    from triggers.configuration.layers import Configuration as Configuration
+    from triggers.configuration.layers import FoundValue as FoundValue
+    from triggers.configuration.overriding import override as override
+    from triggers.configuration.reading import read_configuration as read_configuration
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(__name__)
-
-__all__ = ["FILE", "Configuration", "FoundValue", "override", "read_configuration"]

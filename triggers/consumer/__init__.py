@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from triggers.consumer.core import AsyncConsumer, Consumer
+    from triggers.consumer.core import AsyncConsumer as AsyncConsumer
+    from triggers.consumer.core import Consumer as Consumer
 else:  # a type checker would accept any name
     __getattr__ = lazy(__name__)
-
-__all__ = ["AsyncConsumer", "Consumer"]

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from triggers.dashboard.access.roles import Role
-    from triggers.dashboard.access.settings import Access, ProxyHeader, Token
-    from triggers.dashboard.app import create_app
-    from triggers.security.recorder import SecurityLogging
+    from triggers.dashboard.access.roles import Role as Role
+    from triggers.dashboard.access.settings import Access as Access
+    from triggers.dashboard.access.settings import ProxyHeader as ProxyHeader
+    from triggers.dashboard.access.settings import Token as Token
+    from triggers.dashboard.app import create_app as create_app
+    from triggers.security.recorder import SecurityLogging as SecurityLogging
 else:  # a type checker would accept any name
     __getattr__ = lazy(__name__)
-
-__all__ = ["Access", "ProxyHeader", "Role", "SecurityLogging", "Token", "create_app"]

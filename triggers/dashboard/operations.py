@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from history.beside.kept import needed_beside
+from history.beside.kept import KeepsBeside, needed_beside
 from history.store import HistoryStore
 from history.support.urls import origin
 from triggers.configuration import Configuration
@@ -41,7 +41,7 @@ class Operations:
     :meth:`store_of`.
     """
 
-    store: HistoryStore
+    store: KeepsBeside
     address: str
     triggers: dict[str, AnyTrigger]
     surveyor: Surveys
@@ -75,18 +75,18 @@ class Operations:
         """
         kept = needed_beside(store, "history", "commands")
         here = [each.name for each in triggers if each.history_source in (CONSUMERS_DEFAULT, history)]
-        pulse = Pulse(store, names=here, others=_others(history, triggers), background=background)
+        pulse = Pulse(kept, names=here, others=_others(history, triggers), background=background)
         surveyor = Surveys(pulse, background=background)
         by_name = {trigger.name: trigger for trigger in triggers}
         jobs = Jobs(pulse.store_of, surveyor, by_name, history)
         places = Places(providers, triggers, background=background)
-        journals = Journals(store, triggers=triggers, configuration=configuration, store_of=pulse.store_of)
+        journals = Journals(kept, triggers=triggers, configuration=configuration, store_of=pulse.store_of)
         recorder = recorder or Recorder(kept.security_log, background=background)
         address = kept.control.address
         charts = Charts(pulse, background=background)
-        return cls(store, address, by_name, surveyor, pulse, jobs, places, journals, recorder, charts)
+        return cls(kept, address, by_name, surveyor, pulse, jobs, places, journals, recorder, charts)
 
-    def store_of(self, trigger: str | None) -> HistoryStore:
+    def store_of(self, trigger: str | None) -> KeepsBeside:
         """Return the store that has the messages of a trigger; the dashboard's for None.
 
         Raises:

@@ -13,9 +13,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain, pairwise
 from threading import Lock
 
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
 from history.errors import HistoryUnavailableError, UnavailableError
-from history.store import HistoryStore
 from history.store.control import GONE_AFTER, Beat, Counts, Overview
 from history.support.rendering import first_line, reason_of
 from triggers.operations.journals import known_triggers
@@ -65,9 +65,9 @@ class Source:
     """
 
     address: str
-    open: Callable[[], HistoryStore]
+    open: Callable[[], KeepsBeside]
     names: list[str] = field(default_factory=list[str])
-    store: HistoryStore | None = None
+    store: KeepsBeside | None = None
     parked: frozenset[str] = frozenset()
     reading: PulseReading | None = None
     problem: str | None = None
@@ -98,7 +98,7 @@ class Pulse:
 
     def __init__(
         self,
-        store: HistoryStore,
+        store: KeepsBeside,
         clock: Callable[[], float] = time.monotonic,
         *,
         names: Sequence[str] = (),
@@ -184,7 +184,7 @@ class Pulse:
         learned = (source for source in self.sources if trigger in source.triggers)
         return next(chain(named, learned), self._main)
 
-    def store_of(self, trigger: str) -> HistoryStore:
+    def store_of(self, trigger: str) -> KeepsBeside:
         """Return the store of a trigger.
 
         Raises:
@@ -192,7 +192,7 @@ class Pulse:
         """
         return self.opened(self.source_of(trigger))
 
-    def opened(self, source: Source) -> HistoryStore:
+    def opened(self, source: Source) -> KeepsBeside:
         """Return the store of a history, which stays open until the end.
 
         Raises:
@@ -277,7 +277,7 @@ class Pulse:
             self._readings.append(_together(readings, newest))
 
 
-def _reading_of(store: HistoryStore, now: float) -> PulseReading:
+def _reading_of(store: KeepsBeside, now: float) -> PulseReading:
     """Read a history."""
     seen = drive(store.control.overview(silence=LOST_FOR))
     alive = [beat for beat in seen.beats if seen.now - beat.beat_at <= GONE_AFTER]

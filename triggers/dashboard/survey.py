@@ -16,9 +16,10 @@ from functools import cache, partial
 from itertools import chain
 from threading import Condition, Thread
 
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
 from history.errors import DoubtlessError
-from history.store import HistoryStats, HistoryStore
+from history.store import HistoryStats
 from history.store.inspection import size_of
 from history.store.parking import ParkedLabel
 from history.support.rendering import text_of
@@ -100,7 +101,7 @@ class Surveyor:
 
     def __init__(
         self,
-        opened: Callable[[], HistoryStore],
+        opened: Callable[[], KeepsBeside],
         *,
         background: bool = True,
         clock: Callable[[], float] = time.monotonic,

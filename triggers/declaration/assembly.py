@@ -168,14 +168,14 @@ def _owned(
 
 
 def _open_lot(settings: Settings, store: HistoryStore | None, shell: Shell) -> ParkingLot:
-    option, file = settings.parking, settings.local_parking_file
+    option, file, owned = settings.parking, settings.local_parking_file, None
     if isinstance(option, str):
         opened = _opened_for_parking(option)
-        opened = opened if shell.blocking else opened.for_asyncio()
-        return ParkingLot(opened.parking, file, owned=opened)
+        owned = store = opened if shell.blocking else opened.for_asyncio()
+        option = None
     if option is None and (kept := beside_of(store)) is not None:
         option = kept.parking
-    return ParkingLot(option, file)
+    return ParkingLot(option, file, owned=owned)
 
 
 def _opened_for_parking(url: str) -> HistoryStore:

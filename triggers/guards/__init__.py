@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from triggers.guards.guard import Guard, protect, running
-    from triggers.guards.turn import Turn
+    from triggers.guards.guard import Guard as Guard
+    from triggers.guards.guard import protect as protect
+    from triggers.guards.guard import running as running
+    from triggers.guards.turn import Turn as Turn
 else:  # a type checker would accept any name
     __getattr__ = lazy(__name__)
-
-__all__ = ["Guard", "Turn", "protect", "running"]

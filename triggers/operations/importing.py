@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import uuid4
 
+from history.beside.kept import KeepsBeside
 from history.beside.parking import Parking
 from history.bridge import drive
 from history.entry import State
 from history.errors import ConfigurationError
 from history.message import Message
-from history.store import HistoryStore
 from history.store.parking import Evidence, Parked, ParkedKind, encodable, parked_id
 from triggers.consumer.options import AnyTrigger
 from triggers.operations.letters import Letter, read_letter
@@ -65,7 +65,7 @@ class Import:
 
     destination: str
     triggers: Sequence[AnyTrigger]
-    stores: Callable[[str], HistoryStore]
+    stores: Callable[[str], KeepsBeside]
     limit: int | None = None
     until_idle: float = 5.0
 
@@ -213,7 +213,7 @@ def _of_trigger(trigger: AnyTrigger, letter: Letter, destination: str) -> Messag
         return message.known_by(None)
 
 
-def _with_evidence(store: HistoryStore, trigger: str, messages: Sequence[Parked]) -> Sequence[Parked]:
+def _with_evidence(store: KeepsBeside, trigger: str, messages: Sequence[Parked]) -> Sequence[Parked]:
     """Add what the history knows of an earlier run; a run that never ended makes a letter In Doubt."""
     uuids = list(dict.fromkeys(message.uuid for message in messages if message.uuid is not None))
     entries = dict(zip(uuids, drive(store.lookup(trigger, uuids)), strict=True))

@@ -5,10 +5,9 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from history.beside.journal import JournalLine
-from history.beside.kept import beside_of
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
 from history.errors import ConfigurationError, UnavailableError
-from history.store import HistoryStore
 from history.store.control import Overview
 from history.support.rendering import text_of
 from triggers.configuration.hiding import hidden
@@ -30,18 +29,18 @@ class Journals:
 
     def __init__(
         self,
-        store: HistoryStore,
+        store: KeepsBeside,
         *,
         everywhere: str | None = None,
         triggers: "Iterable[AnyTrigger]" = (),
         configuration: "Configuration | None" = None,
-        store_of: Callable[[str], HistoryStore] | None = None,
+        store_of: Callable[[str], KeepsBeside] | None = None,
     ) -> None:
         self._store, self._known_store_of = store, store_of
         self._everywhere = everywhere
         self._triggers = {trigger.name: trigger for trigger in triggers}
         self._configuration = configuration
-        self._opened: dict[str, HistoryStore] = {}
+        self._opened: dict[str, KeepsBeside] = {}
         self._lock = Lock()
 
     def url_of(self, trigger: str) -> str | None:
@@ -58,14 +57,13 @@ class Journals:
         return None if url is None else hidden(url)
 
     def read(self, trigger: str, uuid: str | None = None, *, limit: int = 100) -> Sequence[JournalLine]:
-        """Return the last lines, the oldest first; none if the store keeps no records.
+        """Return the last lines, the oldest first.
 
         Raises:
             UnavailableError: its server is unavailable.
             ConfigurationError: it is in no place that can be read.
         """
-        kept = beside_of(self._store_of(trigger))
-        return [] if kept is None else drive(kept.journal.read(trigger, uuid, limit=limit))
+        return drive(self._store_of(trigger).journal.read(trigger, uuid, limit=limit))
 
     def read_or_say(
         self, trigger: str, uuid: str | None = None, *, limit: int = 100
@@ -87,7 +85,7 @@ class Journals:
         for store in opened:
             drive(store.close())
 
-    def _store_of(self, trigger: str) -> HistoryStore:
+    def _store_of(self, trigger: str) -> KeepsBeside:
         url = self.url_of(trigger)
         if url is None:
             return self._store if self._known_store_of is None else self._known_store_of(trigger)
@@ -123,7 +121,7 @@ def refuse_unknown(setting: str, what: str, name: str | None, offered: Collectio
 
 
 def refuse_unknown_trigger(
-    store: HistoryStore,
+    store: KeepsBeside,
     trigger: str | None,
     *,
     triggers: "Iterable[AnyTrigger]" = (),
@@ -142,16 +140,16 @@ def refuse_unknown_trigger(
         refuse_unknown(setting, "trigger", trigger, recorded | loaded)
 
 
-def recorded_triggers(store: HistoryStore) -> set[str]:
+def recorded_triggers(store: KeepsBeside) -> set[str]:
     """Name the triggers with entries, parked messages, decisions, counts or commands in a history."""
     return set(known_triggers(store, drive(store.control.overview())))
 
 
-def known_triggers(store: HistoryStore, overview: Overview) -> list[str]:
+def known_triggers(store: KeepsBeside, overview: Overview) -> list[str]:
     """Name the triggers with entries, parked messages, decisions, consumers, counts or commands, sorted."""
     return sorted({*overview.triggers(), *drive(store.triggers())})
 
 
-def _left_a_trace(store: HistoryStore, trigger: str, journals: Journals) -> bool:
+def _left_a_trace(store: KeepsBeside, trigger: str, journals: Journals) -> bool:
     """Whether a parked message or the journal contains the trigger, which no list names."""
     return bool(drive(store.parking.count(trigger=trigger)) or journals.read_or_say(trigger, limit=1)[0])

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import SplitResult
 
+from history.beside.kept import KeepsBeside
 from history.errors import ConfigurationError
 from history.opening import HISTORY_URLS, open_history
-from history.store import HistoryStore
 from history.support.references import dereferenced
 from history.support.urls import origin, split_url
 from triggers.providers.opening import PROVIDER_URLS
@@ -18,7 +18,7 @@ LASTING_HISTORIES, LASTING_PROVIDERS = (
 )
 
 
-def open_to_look(option: str, url: str, *, makes: bool = False) -> HistoryStore:
+def open_to_look(option: str, url: str, *, makes: bool = False) -> KeepsBeside:
     """Open the history at a URL, which an option named, to look into it.
 
     Raises:

@@ -4,10 +4,9 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from history.beside.kept import beside_of
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
 from history.message import Message
-from history.store import HistoryStore
 from history.store.parking import ParkedLabel
 
 
@@ -31,11 +30,9 @@ def row_of(label: ParkedLabel) -> dict[str, Any]:
     }
 
 
-def comments_about(store: HistoryStore, trigger: str, parked_id: str) -> Sequence[Mapping[str, object]]:
-    """Return the comments on a message, the oldest first; none if the store keeps no records."""
-    kept = beside_of(store)
-    read = () if kept is None else drive(kept.comments.read(trigger, parked_id))
-    return [comment.shown() for comment in read]
+def comments_about(store: KeepsBeside, trigger: str, parked_id: str) -> Sequence[Mapping[str, object]]:
+    """Return the comments on a message, the oldest first."""
+    return [comment.shown() for comment in drive(store.comments.read(trigger, parked_id))]
 
 
 def whole(message: Message) -> dict[str, Any]:

@@ -6,11 +6,11 @@ from functools import partial
 from typing import Any
 
 from history.beside.journal import JournalLine
+from history.beside.kept import KeepsBeside
 from history.beside.parking import Parking
 from history.bridge import drive
 from history.entry import Entry
 from history.message import Message
-from history.store import HistoryStore
 from history.store.parking import ParkedLabel, oldest_first
 from triggers.detection.sentences import explain
 from triggers.detection.table import Count, Decision, HistoryUse, Policy, Word, decide
@@ -33,7 +33,7 @@ class Judging:
 
 
 def stories(
-    store: HistoryStore,
+    store: KeepsBeside,
     uuid: str,
     judging: Callable[[str], Judging],
     *,
@@ -83,7 +83,7 @@ def _is_only_local(row: dict[str, Any]) -> bool:
     return row["entry"] is None and not row["journal"] and bool(local) and all(local)
 
 
-def _mark_foreign(store: HistoryStore, rows: Sequence[dict[str, Any]]) -> None:
+def _mark_foreign(store: KeepsBeside, rows: Sequence[dict[str, Any]]) -> None:
     """Promise nothing about triggers that this history does not know: their own history decides."""
     recorded = recorded_triggers(store) if rows else set[str]()
     for row in rows:
@@ -92,7 +92,7 @@ def _mark_foreign(store: HistoryStore, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _story(
-    store: HistoryStore,
+    store: KeepsBeside,
     trigger: str,
     uuid: str,
     judging: Judging,

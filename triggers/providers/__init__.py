@@ -37,79 +37,40 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from triggers.providers.brokers.delivery import UndecodableError, read
-    from triggers.providers.opening import open_provider
-    from triggers.providers.provider import (
-        AT_ONCE,
-        NO_LIMITS,
-        RECEIVE_WAIT,
-        Answering,
-        Answers,
-        Arrival,
-        Bounded,
-        Capabilities,
-        CountingRefusals,
-        DeliveryLimit,
-        DestinationGoneError,
-        DividingGroups,
-        FetchingAhead,
-        GivingUp,
-        InDatabase,
-        Interruptible,
-        KeepingOrder,
-        Limited,
-        Limits,
-        Pausing,
-        Provider,
-        ProviderUnavailableError,
-        Received,
-        Receiver,
-        Remembering,
-        SharingTransactions,
-        TakingFailures,
-        TakingOver,
-        TellingPermissions,
-        TemporaryDestinations,
-        Unreadable,
-        capabilities_of,
-    )
+    from triggers.providers.brokers.delivery import UndecodableError as UndecodableError
+    from triggers.providers.brokers.delivery import read as read
+    from triggers.providers.opening import open_provider as open_provider
+    from triggers.providers.provider import AT_ONCE as AT_ONCE
+    from triggers.providers.provider import NO_LIMITS as NO_LIMITS
+    from triggers.providers.provider import RECEIVE_WAIT as RECEIVE_WAIT
+    from triggers.providers.provider import Answering as Answering
+    from triggers.providers.provider import Answers as Answers
+    from triggers.providers.provider import Arrival as Arrival
+    from triggers.providers.provider import Bounded as Bounded
+    from triggers.providers.provider import Capabilities as Capabilities
+    from triggers.providers.provider import CountingRefusals as CountingRefusals
+    from triggers.providers.provider import DeliveryLimit as DeliveryLimit
+    from triggers.providers.provider import DestinationGoneError as DestinationGoneError
+    from triggers.providers.provider import DividingGroups as DividingGroups
+    from triggers.providers.provider import FetchingAhead as FetchingAhead
+    from triggers.providers.provider import GivingUp as GivingUp
+    from triggers.providers.provider import InDatabase as InDatabase
+    from triggers.providers.provider import Interruptible as Interruptible
+    from triggers.providers.provider import KeepingOrder as KeepingOrder
+    from triggers.providers.provider import Limited as Limited
+    from triggers.providers.provider import Limits as Limits
+    from triggers.providers.provider import Pausing as Pausing
+    from triggers.providers.provider import Provider as Provider
+    from triggers.providers.provider import ProviderUnavailableError as ProviderUnavailableError
+    from triggers.providers.provider import Received as Received
+    from triggers.providers.provider import Receiver as Receiver
+    from triggers.providers.provider import Remembering as Remembering
+    from triggers.providers.provider import SharingTransactions as SharingTransactions
+    from triggers.providers.provider import TakingFailures as TakingFailures
+    from triggers.providers.provider import TakingOver as TakingOver
+    from triggers.providers.provider import TellingPermissions as TellingPermissions
+    from triggers.providers.provider import TemporaryDestinations as TemporaryDestinations
+    from triggers.providers.provider import Unreadable as Unreadable
+    from triggers.providers.provider import capabilities_of as capabilities_of
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(__name__)
-
-__all__ = [
-    "AT_ONCE",
-    "NO_LIMITS",
-    "RECEIVE_WAIT",
-    "Answering",
-    "Answers",
-    "Arrival",
-    "Bounded",
-    "Capabilities",
-    "CountingRefusals",
-    "DeliveryLimit",
-    "DestinationGoneError",
-    "DividingGroups",
-    "FetchingAhead",
-    "GivingUp",
-    "InDatabase",
-    "Interruptible",
-    "KeepingOrder",
-    "Limited",
-    "Limits",
-    "Pausing",
-    "Provider",
-    "ProviderUnavailableError",
-    "Received",
-    "Receiver",
-    "Remembering",
-    "SharingTransactions",
-    "TakingFailures",
-    "TakingOver",
-    "TellingPermissions",
-    "TemporaryDestinations",
-    "UndecodableError",
-    "Unreadable",
-    "capabilities_of",
-    "open_provider",
-    "read",
-]

@@ -10,25 +10,16 @@ use, so importing this package stays cheap.
 from typing import TYPE_CHECKING
 
 from history.support.faces import lazy
-from triggers.sinks.opening import SINK_URLS, open_sink
-from triggers.sinks.sink import LogSink, Sink, SinkUnavailableError
 
 if TYPE_CHECKING:
-    from triggers.sinks.dead_letter import DeadLetterSink
-    from triggers.sinks.redis_stream import RedisStreamSink
-    from triggers.sinks.sql_table import SqlTableSink
-    from triggers.sinks.webhook import WebhookSink
+    from triggers.sinks.dead_letter import DeadLetterSink as DeadLetterSink
+    from triggers.sinks.opening import SINK_URLS as SINK_URLS
+    from triggers.sinks.opening import open_sink as open_sink
+    from triggers.sinks.redis_stream import RedisStreamSink as RedisStreamSink
+    from triggers.sinks.sink import LogSink as LogSink
+    from triggers.sinks.sink import Sink as Sink
+    from triggers.sinks.sink import SinkUnavailableError as SinkUnavailableError
+    from triggers.sinks.sql_table import SqlTableSink as SqlTableSink
+    from triggers.sinks.webhook import WebhookSink as WebhookSink
 else:
     __getattr__ = lazy(__name__)
-
-__all__ = [
-    "SINK_URLS",
-    "DeadLetterSink",
-    "LogSink",
-    "RedisStreamSink",
-    "Sink",
-    "SinkUnavailableError",
-    "SqlTableSink",
-    "WebhookSink",
-    "open_sink",
-]

@@ -11,7 +11,7 @@ from history.errors import UnavailableError
 from history.opening import open_history
 
 if TYPE_CHECKING:
-    from history.store.history import HistoryStore
+    from history.beside.kept import KeepsBeside
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -20,10 +20,10 @@ T = TypeVar("T")
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0
 
 # By process, because a worker may be a fork of a process that had already opened some.
-_opened: dict[tuple[int, str], "HistoryStore"] = {}
+_opened: dict[tuple[int, str], "KeepsBeside"] = {}
 
 
-def history_at(url: str) -> "HistoryStore":
+def history_at(url: str) -> "KeepsBeside":
     """Return this process's connection to a history; Spark uses a Python worker for many tasks."""
     key = (os.getpid(), url)
     if key not in _opened:

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from history.beside.kept import KeepsBeside
 from history.beside.parking import Parking
 from history.bridge import drive
-from history.store import HistoryStore
 from history.store.progress import KEPT_BATCHES, RECORDS_KEPT_FOR, BatchRecord, BatchState
 from triggers.metrics.reporting import reports_to
 from triggers.pipeline.parking.sweep import LOOKED_AT, SWEEP_INTERVAL, close_settled
@@ -127,7 +127,7 @@ class Purging:
                 extra={"trigger": name},
             )
 
-    def _purge(self, store: HistoryStore, most: int) -> None:
+    def _purge(self, store: KeepsBeside, most: int) -> None:
         """Delete some expired entries; each piece takes the server a few milliseconds."""
         enough, deleted = time.monotonic() + LOOKING, 0
         while True:
@@ -136,13 +136,13 @@ class Purging:
             if self.cursor is None or (time.monotonic() > enough and (not some or deleted >= most)):
                 return
 
-    def _sweep(self, store: HistoryStore) -> None:
+    def _sweep(self, store: KeepsBeside) -> None:
         drive(store.progress.purge_records(self.settings.name, datetime.now(UTC) - RECORDS_KEPT_FOR))
         name, parking, cursor = self.settings.name, self._parking(store), self._parked_cursor
         closed = drive(close_settled(name, store, parking, cursor=cursor, limit=LOOKED_AT))
         self._parked_cursor = closed.cursor
 
-    def _parking(self, store: HistoryStore) -> Parking:
+    def _parking(self, store: KeepsBeside) -> Parking:
         """Return where this trigger's rows are parked, by ``foreach_batch`` or by the trigger itself."""
         lot = self.settings.parking or self.settings.trigger.parking
         if lot is None:

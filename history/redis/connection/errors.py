@@ -16,17 +16,11 @@ import redis
 from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
-    BusyLoadingError,
-    ClusterDownError,
     ClusterError,
     InvalidResponse,
-    MasterDownError,
     MovedError,
     NoPermissionError,
-    OutOfMemoryError,
-    ReadOnlyError,
     RedisClusterException,
-    TryAgainError,
 )
 
 from history.errors import ConfigurationError, NotPermittedError
@@ -122,58 +116,39 @@ _TLS = _Fault(
 #: The errors that redis-py raises. If no node of a Cluster answers, the error is not a RedisError.
 REDIS_ERRORS = (redis.RedisError, RedisClusterException)
 
-_NOT_NOW_CLASSES = (
-    BusyLoadingError,
-    ClusterError,
-    MasterDownError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    RedisClusterException,
-    TryAgainError,
-)
+_REPLICA = "this is a replica{}: if it stays so, check that the address leads to the primary"
+_SLOT_MOVES = "wait until the slot has moved to another node"
 
-#: Errors without a class in redis-py, or without it because a script was in between. The last text is
-#: redis-py's own for READONLY from a server that a Sentinel named.
-_NOT_NOW_WORDS = re.compile(
-    r"\b(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN|UNBLOCKED"
-    r"|UNKILLABLE)\b"
-    r"|max number of clients reached|^Too many connections|^No connection available"
-    r"|^The previous master is now a slave"
-)
-
-#: Some of these come from a server that another one may have replaced. After a failover behind one name or
-#: address, an open connection still leads to the old server. It is a replica now, cut off, starting, or has a
-#: disk that is full or broken (MISCONF).
-_ELSEWHERE_CLASSES = (BusyLoadingError, ClusterDownError, MasterDownError, ReadOnlyError, TryAgainError)
-_ELSEWHERE_WORDS = re.compile(
-    r"\b(?:CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|READONLY|TRYAGAIN|UNBLOCKED)\b"
-    r"|^The previous master is now a slave"
-)
-
-
-#: The next step for an error that may pass: by its class in redis-py and its text, with a space between.
-_NEXT_STEPS = {
-    r"\bOOM\b|^OutOfMemoryError": "raise its setting maxmemory, or delete data that nobody needs",
-    r"\b(?:BUSY|UNKILLABLE)\b": "wait until the script of another program ends, or end it with SCRIPT KILL",
-    r"\bMISCONF\b": "make room on its disk; its log has the reason",
-    r"\bREADONLY\b|^ReadOnlyError|previous master is now a slave": (
-        "this is a replica: if it stays so, check that the address leads to the primary"
+#: Errors that may pass, by class in redis-py and text: some have no class, or lose it in a script.
+#: The first match counts: the next step, and whether another server may have replaced this one. After a
+#: failover behind one name or address, an open connection still leads to the old server. It is a replica now,
+#: cut off, starting, or has a disk that is full or broken (MISCONF).
+_PASSING: dict[str, tuple[str | None, bool]] = {
+    r"\bOOM\b|^OutOfMemoryError": ("raise its setting maxmemory, or delete data that nobody needs", False),
+    r"\b(?:BUSY|UNKILLABLE)\b": (
+        "wait until the script of another program ends, or end it with SCRIPT KILL",
+        False,
     ),
-    r"\bMASTERDOWN\b|^MasterDownError": (
-        "this is a replica without its primary: if it stays so, check that the address leads to the primary"
+    r"\bMISCONF\b": ("make room on its disk; its log has the reason", True),
+    r"\bREADONLY\b|^ReadOnlyError|^\w+: The previous master is now a slave": (_REPLICA.format(""), True),
+    r"\bMASTERDOWN\b|^MasterDownError": (_REPLICA.format(" without its primary"), True),
+    r"\bNOREPLICAS\b": ("start its replicas, or lower its setting min-replicas-to-write", True),
+    r"\bLOADING\b|^BusyLoadingError": ("wait until it has loaded its data", True),
+    r"\bCLUSTERDOWN\b|^ClusterDownError": (
+        "start the missing nodes; redis-cli --cluster check names them",
+        True,
     ),
-    r"\bNOREPLICAS\b": "start its replicas, or lower its setting min-replicas-to-write",
-    r"\bLOADING\b|^BusyLoadingError": "wait until it has loaded its data",
-    r"\bCLUSTERDOWN\b|^ClusterDownError": "start the missing nodes; redis-cli --cluster check names them",
-    r"\bTRYAGAIN\b|^TryAgainError|\bTTL exhausted\b": "wait until the slot has moved to another node",
-    r"max number of clients reached": "raise its setting maxclients, or close connections of others",
+    r"\bTRYAGAIN\b|^TryAgainError": (_SLOT_MOVES, True),
+    r"\bTTL exhausted\b": (_SLOT_MOVES, False),
+    r"max number of clients reached": ("raise its setting maxclients, or close connections of others", False),
+    r"\bUNBLOCKED\b": (None, True),
+    r"^\w+: (?:Too many connections|No connection available)": (None, False),
 }
 
 
 def with_next_step(doing: str, error: Exception) -> str:
     """Return the action that failed, the server's text, and what to do about it, if that is clear."""
-    text = f"{type(error).__name__} {error}"
-    step = next((step for words, step in _NEXT_STEPS.items() if re.search(words, text)), None)
+    step, _ = _passing(error) or (None, False)
     return f"{doing} ({error})" if step is None else f"{doing} ({error}): {step}"
 
 
@@ -181,7 +156,7 @@ def kind_of(error: Exception) -> FaultKind:
     """Return the remedy for an error of redis-py."""
     if _fault_of(error) is not None:
         return FaultKind.NEVER
-    if isinstance(error, _NOT_NOW_CLASSES) or _NOT_NOW_WORDS.search(str(error)):
+    if _passing(error) is not None or isinstance(error, ClusterError | RedisClusterException):
         return FaultKind.NOT_NOW
     if isinstance(error, redis.ConnectionError | redis.TimeoutError):
         return FaultKind.UNANSWERED
@@ -195,9 +170,8 @@ def is_wrong_type(error: Exception) -> bool:
 
 def is_elsewhere(error: Exception) -> bool:
     """Whether a new connection may find a server that can do it. This server did nothing."""
-    if _fault_of(error) is not None:
-        return False
-    return isinstance(error, _ELSEWHERE_CLASSES) or bool(_ELSEWHERE_WORDS.search(str(error)))
+    _, elsewhere = _passing(error) or (None, False)
+    return elsewhere and _fault_of(error) is None
 
 
 def configuration_error(error: Exception, doing: str, *, setting: str) -> ConfigurationError:
@@ -211,3 +185,8 @@ def _fault_of(error: Exception) -> _Fault | None:
     if isinstance(error, redis.ConnectionError) and stays_wrong(error.__context__):
         return _TLS
     return next((fault for fault in _FAULTS if fault.explains(error)), None)
+
+
+def _passing(error: Exception) -> tuple[str | None, bool] | None:
+    text = f"{type(error).__name__}: {error}"
+    return next((passing for words, passing in _PASSING.items() if re.search(words, text)), None)

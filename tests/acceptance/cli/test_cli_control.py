@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
-from history.store import Counts, HistoryStore, Report, TriggerState, Verb
+from history.store import Counts, Report, TriggerState, Verb
 from tests.acceptance.in_process import InProcess
 from tests.fixtures.histories import with_store
 from tests.fixtures.waiting import eventually
@@ -136,7 +137,7 @@ class TestRunningConsumers:
 
 
 @pytest.fixture
-def one_that_hangs(store: HistoryStore) -> HistoryStore:
+def one_that_hangs(store: KeepsBeside) -> KeepsBeside:
     """A history to which a consumer of "book" and "ship" has said something, and nothing since."""
     reports = [
         Report(consumer="host-1", trigger=name, counts=Counts(new=2, in_doubt=1, runs=3, microseconds=4500))
@@ -157,7 +158,7 @@ class TestAnswers:
         )
 
     def test_a_pattern_names_what_is_known(
-        self, doubtless: InProcess, redis_url: str, one_that_hangs: HistoryStore
+        self, doubtless: InProcess, redis_url: str, one_that_hangs: KeepsBeside
     ) -> None:
         words = ["--wait", "0", "--history", redis_url]
 
@@ -169,7 +170,7 @@ class TestAnswers:
 
     @pytest.mark.parametrize(("verb", "code"), [("suspend", 1), ("resume", 1), ("disable", 0), ("enable", 0)])
     def test_a_trigger_that_nobody_runs(
-        self, doubtless: InProcess, redis_url: str, store: HistoryStore, verb: str, code: int
+        self, doubtless: InProcess, redis_url: str, store: KeepsBeside, verb: str, code: int
     ) -> None:
         drive(store.claim("book", ["u1"], "worker"))
 
@@ -179,7 +180,7 @@ class TestAnswers:
         assert drive(store.control.overview()).orders[0].verb is Verb(verb)
 
     def test_a_trigger_can_be_disabled_before_it_is_known(
-        self, doubtless: InProcess, redis_url: str, store: HistoryStore
+        self, doubtless: InProcess, redis_url: str, store: KeepsBeside
     ) -> None:
         drive(store.claim("book", ["u1"], "worker"))
 
@@ -192,7 +193,7 @@ class TestAnswers:
         assert found == {"book": ("NO CONSUMER REPORTS", None), "boook": ("DISABLED", "not yet")}
 
     def test_a_provider_that_is_away_is_said_with_its_cause_and_since_when(
-        self, doubtless: InProcess, redis_url: str, store: HistoryStore
+        self, doubtless: InProcess, redis_url: str, store: KeepsBeside
     ) -> None:
         cause = "the Redis server is unavailable"
         away = Report(consumer="host-1", trigger="book", elapsed=900.0, away=cause, away_for=60.0)
@@ -207,7 +208,7 @@ class TestAnswers:
         assert since == [heard.now - timedelta(seconds=60)] * 2
 
     def test_a_trigger_is_suspended_whether_its_provider_answers_or_not(
-        self, doubtless: InProcess, redis_url: str, store: HistoryStore
+        self, doubtless: InProcess, redis_url: str, store: KeepsBeside
     ) -> None:
         said = Report(
             consumer="host-1",
@@ -265,7 +266,7 @@ class TestAnswers:
         assert statistics.err == "nothing was counted\n"
 
     def test_what_moves_the_cursor_is_escaped(
-        self, doubtless: InProcess, redis_url: str, store: HistoryStore
+        self, doubtless: InProcess, redis_url: str, store: KeepsBeside
     ) -> None:
         odd = Report(consumer="\x1b[31mw", trigger="book", state=TriggerState.SUSPENDED, reason="[red]\nline")
         drive(store.control.beat("token", [odd]))

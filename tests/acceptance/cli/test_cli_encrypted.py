@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
 from history.opening import open_history
-from history.store import HistoryStore
 from tests.acceptance.cli.test_cli_parked import aside, done, ids_in, park, park_locally
 from tests.acceptance.in_process import InProcess
 from tests.fixtures.keys import CARD, a_key, encrypting, write_keys, written_to
@@ -24,14 +24,14 @@ def url(redis_url: str, reference: str) -> str:
 
 
 @pytest.fixture
-def store(url: str) -> Iterator[HistoryStore]:
+def store(url: str) -> Iterator[KeepsBeside]:
     store = open_history(url)
     yield store
     drive(store.close())
 
 
 def test_show_prints_the_body_with_the_key_and_an_error_without(
-    doubtless: InProcess, redis_url: str, url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, url: str, store: KeepsBeside
 ) -> None:
     park(store, aside("u1", CARD))
 
@@ -47,7 +47,7 @@ def test_show_prints_the_body_with_the_key_and_an_error_without(
 
 
 def test_list_and_why_show_what_is_plain_without_the_key(
-    doubtless: InProcess, redis_url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, store: KeepsBeside
 ) -> None:
     park(store, aside("u1", CARD, error_class="ValueError", error_message=f"no {CARD}"), aside("u2", 2))
 
@@ -61,7 +61,7 @@ def test_list_and_why_show_what_is_plain_without_the_key(
 
 
 def test_run_refuses_what_it_cannot_read_and_runs_the_others(
-    doubtless: InProcess, redis_url: str, url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, url: str, store: KeepsBeside
 ) -> None:
     park(store, aside("u1", "P-1"))
     plain = open_history(redis_url)
@@ -86,7 +86,7 @@ def test_run_refuses_what_it_cannot_read_and_runs_the_others(
 
 
 def test_what_cannot_be_read_can_be_discarded(
-    doubtless: InProcess, redis_url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, store: KeepsBeside
 ) -> None:
     park(store, aside("u1", 1), aside("u2", 2))
 

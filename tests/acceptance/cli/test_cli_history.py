@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from history import EntryOutcome, Message, Parked, ParkedKind
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
-from history.store import HistoryStore
 from tests.acceptance.in_process import InProcess
 from tests.fixtures.waiting import eventually
 from triggers import trigger
 
 
 @pytest.fixture
-def history(redis_url: str, store: HistoryStore) -> str:
+def history(redis_url: str, store: KeepsBeside) -> str:
     """A history of "book": u1 is STARTED, u2 COMPLETED ok, u3 COMPLETED failed, u4 only parked."""
     claims = drive(store.claim("book", ["u1", "u2", "u3"], "owner-1"))
     drive(store.complete("book", "u2", claims[1].fence))
@@ -156,7 +156,7 @@ def test_why_of_an_unknown_uuid_says_what_its_next_delivery_would_be(
     assert "its service runs (row 7)" in answer.out
 
 
-def test_forget_makes_a_uuid_new_again(doubtless: InProcess, history: str, store: HistoryStore) -> None:
+def test_forget_makes_a_uuid_new_again(doubtless: InProcess, history: str, store: KeepsBeside) -> None:
     answer = doubtless("history", "forget", "u2", "-t", "book", "--yes", "--json", "--history", history)
 
     assert (answer.code, answer.json) == (0, {"trigger": "book", "uuid": "u2", "forgotten": True})
@@ -172,7 +172,7 @@ def test_forget_makes_a_uuid_new_again(doubtless: InProcess, history: str, store
     ],
 )
 def test_forget_asks_first(
-    doubtless: InProcess, history: str, store: HistoryStore, typed: str, code: int, told: str
+    doubtless: InProcess, history: str, store: KeepsBeside, typed: str, code: int, told: str
 ) -> None:
     answer = doubtless("history", "forget", "u2", "-t", "book", "--history", history, stdin=typed)
 
@@ -182,7 +182,7 @@ def test_forget_asks_first(
 
 
 def test_forget_lets_a_uuid_come_again_with_another_body(
-    doubtless: InProcess, history: str, store: HistoryStore
+    doubtless: InProcess, history: str, store: KeepsBeside
 ) -> None:
     words = ("history", "forget", "u1", "-t", "compare", "--yes", "--history", history)
     ran: list[object] = []
@@ -218,7 +218,7 @@ def test_an_empty_history_is_said_to_be_empty(doubtless: InProcess, redis_url: s
 
 
 def test_what_looks_like_markup_or_moves_the_cursor_is_shown_as_text(
-    doubtless: InProcess, redis_url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, store: KeepsBeside
 ) -> None:
     uuid = "[red]u[/] :smile: \x1b[31m\x9b\n\u202e"
     drive(store.claim("[bold]book", [uuid], "[/nope]"))
@@ -233,7 +233,7 @@ def test_what_looks_like_markup_or_moves_the_cursor_is_shown_as_text(
 
 
 def test_output_that_the_terminal_cannot_show_is_escaped(
-    doubtless: InProcess, redis_url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, store: KeepsBeside
 ) -> None:
     drive(store.claim("Köln", ["u1"], "owner"))
 
@@ -245,7 +245,7 @@ def test_output_that_the_terminal_cannot_show_is_escaped(
 
 
 def test_a_reader_that_has_seen_enough_gets_no_traceback(
-    doubtless: InProcess, redis_url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, store: KeepsBeside
 ) -> None:
     drive(store.claim("book", [f"u{number}" for number in range(2000)], "owner"))
     words = ["history", "show", "--limit", "2000", "--json", "--history", redis_url]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from history import Claim, EntryOutcome, Message, open_history
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
-from history.store import HistoryStore
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
 from tests.acceptance.command_line import Answer, finish
 from tests.acceptance.in_process import InProcess
@@ -29,16 +29,16 @@ def aside(uuid: str, order: str | int, **fields: Any) -> Parked:
     return Parked.model_validate({"id": uuid * 2, "uuid": uuid, **told, **fields})
 
 
-def park(store: HistoryStore, *parked: Parked) -> None:
+def park(store: KeepsBeside, *parked: Parked) -> None:
     drive(store.parking.park(parked))
 
 
-def start(store: HistoryStore, uuid: str) -> Claim:
+def start(store: KeepsBeside, uuid: str) -> Claim:
     """Leave an entry behind as a worker does that dies."""
     return drive(store.claim("book", [uuid], f"dead worker {datetime.now(UTC)}"))[0]
 
 
-def ids_in(store: HistoryStore) -> list[str]:
+def ids_in(store: KeepsBeside) -> list[str]:
     return [one.id for one in drive(store.parking.list())]
 
 
@@ -50,7 +50,7 @@ def done(doubtless: InProcess) -> list[str]:
 class Desk:
     """``doubtless parked`` over a history in Redis."""
 
-    def __init__(self, doubtless: InProcess, url: str, store: HistoryStore) -> None:
+    def __init__(self, doubtless: InProcess, url: str, store: KeepsBeside) -> None:
         self.doubtless, self.url, self.store = doubtless, url, store
 
     def __call__(self, *words: str, **settings: str) -> Answer:
@@ -69,7 +69,7 @@ class Desk:
 
 
 @pytest.fixture
-def desk(doubtless: InProcess, redis_url: str, store: HistoryStore) -> Desk:
+def desk(doubtless: InProcess, redis_url: str, store: KeepsBeside) -> Desk:
     return Desk(doubtless, redis_url, store)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from history import EntryOutcome, Evidence, Message, ParkedKind, State, open_history
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
-from history.store import HistoryStore
 from tests.acceptance.cli.test_cli_parked import aside, ids_in, park, park_locally, start
 from tests.acceptance.in_process import InProcess
 from triggers import Status, trigger
@@ -28,14 +28,14 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def at_place(place: str) -> Iterator[HistoryStore]:
+def at_place(place: str) -> Iterator[KeepsBeside]:
     opened = open_history(place)
     yield opened
     drive(opened.close())
 
 
 def test_an_operator_settles_a_crash_in_five_commands(
-    doubtless: InProcess, place: str, at_place: HistoryStore
+    doubtless: InProcess, place: str, at_place: KeepsBeside
 ) -> None:
     effects: list[str] = []
 
@@ -75,7 +75,7 @@ def test_an_operator_settles_a_crash_in_five_commands(
 
 
 def test_what_is_running_or_was_started_again_is_left_alone(
-    doubtless: InProcess, place: str, at_place: HistoryStore
+    doubtless: InProcess, place: str, at_place: KeepsBeside
 ) -> None:
     parked_with = {uuid: Evidence(fence=start(at_place, uuid).fence) for uuid in ("again", "runs", "rests")}
     for uuid in ("again", "runs"):
@@ -97,7 +97,7 @@ def test_what_is_running_or_was_started_again_is_left_alone(
 
 
 def test_what_failed_or_has_no_entry_is_a_duplicate_afterwards(
-    doubtless: InProcess, place: str, at_place: HistoryStore
+    doubtless: InProcess, place: str, at_place: KeepsBeside
 ) -> None:
     fence = start(at_place, "failed").fence
     drive(at_place.complete("book", "failed", fence, EntryOutcome.FAILED))
@@ -122,7 +122,7 @@ def test_what_failed_or_has_no_entry_is_a_duplicate_afterwards(
 
 
 def test_what_is_parked_in_the_local_file_is_settled_in_the_history(
-    doubtless: InProcess, redis_url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, store: KeepsBeside
 ) -> None:
     file = doubtless.folder / "state" / "doubtless" / "parked.sqlite3"
     fence = start(store, "u1").fence
@@ -156,7 +156,7 @@ def test_what_is_parked_in_the_local_file_is_settled_in_the_history(
     ],
 )
 def test_filters_choose(
-    doubtless: InProcess, redis_url: str, store: HistoryStore, words: list[str], found: list[str]
+    doubtless: InProcess, redis_url: str, store: KeepsBeside, words: list[str], found: list[str]
 ) -> None:
     park(
         store,
@@ -187,7 +187,7 @@ def test_filters_choose(
     ],
 )
 def test_what_is_not_clear_changes_nothing(
-    doubtless: InProcess, redis_url: str, store: HistoryStore, words: list[str], problem: str
+    doubtless: InProcess, redis_url: str, store: KeepsBeside, words: list[str], problem: str
 ) -> None:
     park(store, aside("u1", 1))
 
@@ -199,7 +199,7 @@ def test_what_is_not_clear_changes_nothing(
 
 
 def test_what_each_command_decided_is_on_record(
-    doubtless: InProcess, redis_url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, store: KeepsBeside
 ) -> None:
     park(store, aside("u1", "N-1"), aside("u2", 1), aside("u3", 1))
     history = ("--yes", "--history", redis_url)
@@ -219,5 +219,5 @@ def test_what_each_command_decided_is_on_record(
     assert newest.json == shown.json[:1]
 
 
-def _lookup(store: HistoryStore, *uuids: str) -> Any:
+def _lookup(store: KeepsBeside, *uuids: str) -> Any:
     return drive(store.lookup("book", uuids))

@@ -10,9 +10,10 @@ import pytest
 from confluent_kafka import Producer
 
 from history import Message, Uuid
+from history.beside.kept import KeepsBeside
 from history.beside.security import SecurityEvent
 from history.bridge import drive
-from history.store import HistoryStore, ParkedKind
+from history.store import ParkedKind
 from tests.acceptance.in_process import InProcess
 from tests.fixtures.beside import kept_in
 from tests.fixtures.servers.activemq import ACTIVEMQ
@@ -86,7 +87,7 @@ def orders(*uuids: str) -> list[Message]:
     ]
 
 
-def whole(store: HistoryStore) -> dict[str, Message]:
+def whole(store: KeepsBeside) -> dict[str, Message]:
     """Return the parked messages by their uuids."""
     return {
         one.uuid: one.message
@@ -96,7 +97,7 @@ def whole(store: HistoryStore) -> dict[str, Message]:
 
 
 def check_they_run_once(
-    desk: Desk, store: HistoryStore, letters: str, uuids: Sequence[str], *words: str
+    desk: Desk, store: KeepsBeside, letters: str, uuids: Sequence[str], *words: str
 ) -> None:
     """Import letters twice, and run them: one of them ran before."""
     ran_before, *others = uuids
@@ -123,7 +124,7 @@ class TestRabbitMQ:
     def test_letters_of_a_dead_letter_exchange_run_once(
         self,
         doubtless: InProcess,
-        store: HistoryStore,
+        store: KeepsBeside,
         redis_url: str,
         rabbitmq_server: RabbitmqServer,
         name: str,
@@ -143,7 +144,7 @@ class TestRabbitMQ:
         check_they_run_once(desk, store, f"queue:{letters}", ["u1", "u2", "u3"])
 
     def test_letters_of_doubtless_go_to_the_trigger_that_they_name(
-        self, doubtless: InProcess, store: HistoryStore, redis_url: str, rabbitmq_url: str, name: str
+        self, doubtless: InProcess, store: KeepsBeside, redis_url: str, rabbitmq_url: str, name: str
     ) -> None:
         desk = Desk(doubtless, redis_url, rabbitmq_url, name)
         dead_letter(rabbitmq_url, name, orders("u1", "u2"))
@@ -157,7 +158,7 @@ class TestRabbitMQ:
     def test_letters_of_no_known_trigger_stay_where_they_are(
         self,
         doubtless: InProcess,
-        store: HistoryStore,
+        store: KeepsBeside,
         redis_url: str,
         rabbitmq_server: RabbitmqServer,
         name: str,
@@ -180,7 +181,7 @@ class TestRabbitMQ:
 @pytest.mark.xdist_group("sqs")
 class TestSqs:
     def test_letters_of_a_redrive_policy_run_once(
-        self, doubtless: InProcess, store: HistoryStore, redis_url: str, sqs_server: SqsServer, name: str
+        self, doubtless: InProcess, store: KeepsBeside, redis_url: str, sqs_server: SqsServer, name: str
     ) -> None:
         url, letters, client = (
             f"sqs://eu-west-1?endpoint={sqs_server.address}",
@@ -211,7 +212,7 @@ class OnKafka:
     server: AnyKafka
 
     def test_letters_get_back_the_identity_of_their_first_record(
-        self, doubtless: InProcess, store: HistoryStore, redis_url: str, name: str
+        self, doubtless: InProcess, store: KeepsBeside, redis_url: str, name: str
     ) -> None:
         letters = f"{name}-dlt"
         for topic in (name, letters):
@@ -247,7 +248,7 @@ class OnKafka:
         check_they_run_once(desk, store, letters, uuids)
 
     def test_letters_of_doubtless_keep_their_uuids(
-        self, doubtless: InProcess, store: HistoryStore, redis_url: str, name: str
+        self, doubtless: InProcess, store: KeepsBeside, redis_url: str, name: str
     ) -> None:
         for topic in (name, f"DLQ.{name}"):
             self.server.create(topic, 1)
@@ -275,7 +276,7 @@ class TestApacheKafka(OnKafka):
 @ARTEMIS
 class TestJmsOnArtemis:
     def test_letters_of_a_dead_letter_address_run_once(
-        self, doubtless: InProcess, store: HistoryStore, redis_url: str, artemis: ArtemisServer, name: str
+        self, doubtless: InProcess, store: KeepsBeside, redis_url: str, artemis: ArtemisServer, name: str
     ) -> None:
         queue = f"{FRAGILE}.{name}"
         with opened(artemis.url) as provider:
@@ -292,7 +293,7 @@ class TestJmsOnArtemis:
 @ACTIVEMQ
 class TestJmsOnActiveMqClassic:
     def test_letters_of_the_brokers_own_queue_run_once(
-        self, doubtless: InProcess, store: HistoryStore, redis_url: str, activemq: ActiveMqServer, name: str
+        self, doubtless: InProcess, store: KeepsBeside, redis_url: str, activemq: ActiveMqServer, name: str
     ) -> None:
         # ActiveMQ's client gives a message up only in a transacted session.
         told = "session=transacted&jms.redeliveryPolicy.maximumRedeliveries=0"
@@ -309,7 +310,7 @@ class TestJmsOnActiveMqClassic:
         check_they_run_once(desk, store, "ActiveMQ.DLQ", ["u1", "u2", "u3"])
 
     def test_letters_of_doubtless_go_to_the_trigger_that_they_name(
-        self, doubtless: InProcess, store: HistoryStore, redis_url: str, activemq: ActiveMqServer, name: str
+        self, doubtless: InProcess, store: KeepsBeside, redis_url: str, activemq: ActiveMqServer, name: str
     ) -> None:
         dead_letter(activemq.url, name, orders("u1", "u2", "u3"))
         desk = Desk(doubtless, redis_url, activemq.url, name)

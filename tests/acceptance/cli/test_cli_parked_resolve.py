@@ -2,7 +2,7 @@
 
 import pytest
 
-from history.store import HistoryStore
+from history.beside.kept import KeepsBeside
 from tests.acceptance.cli.test_cli_parked import aside, ids_in, park
 from tests.acceptance.in_process import InProcess
 
@@ -29,7 +29,7 @@ def book(order: dict) -> None:
     ],
 )
 def test_the_resolver_is_asked_and_nothing_changes(
-    doubtless: InProcess, store: HistoryStore, redis_url: str, uuid: str, code: int, said: str
+    doubtless: InProcess, store: KeepsBeside, redis_url: str, uuid: str, code: int, said: str
 ) -> None:
     (doubtless.folder / "asked.py").write_text(MODULE)
     park(store, aside(uuid, "N-1"))
@@ -41,7 +41,7 @@ def test_the_resolver_is_asked_and_nothing_changes(
 
 
 def test_comments_are_written_and_shown_with_their_author(
-    doubtless: InProcess, redis_url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, store: KeepsBeside
 ) -> None:
     park(store, aside("u1", "N-1"))
     words = ("--by", "ana", "--history", redis_url)

@@ -13,8 +13,8 @@ from datetime import datetime
 import pytest
 
 from history import Message, ParkedKind
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
-from history.store import HistoryStore
 from tests.acceptance.command_line import finish
 from tests.acceptance.in_process import InProcess
 from tests.fixtures.monitoring import ask
@@ -52,7 +52,7 @@ def test_the_triggers_of_a_module_run_and_are_counted(doubtless: InProcess, redi
 
 
 def test_the_summary_counts_messages_as_the_effects_and_the_history_do(
-    doubtless: InProcess, redis_url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, store: KeepsBeside
 ) -> None:
     orders = [f"N-{number}" for number in range(20)]
     sent = [*orders, *orders[:7], "fails", "fails"]
@@ -150,7 +150,7 @@ def test_a_warning_is_one_line_with_the_trigger_and_the_uuid_and_then_the_traceb
 
 
 def test_what_a_killed_worker_was_at_is_in_doubt_and_can_be_run(
-    doubtless: InProcess, redis_url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, store: KeepsBeside
 ) -> None:
     send(redis_url, "orders", "kills", "N-1")
 

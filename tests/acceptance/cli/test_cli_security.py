@@ -7,22 +7,22 @@ from collections.abc import Sequence
 
 import pytest
 
+from history.beside.kept import KeepsBeside
 from history.beside.security import SecurityEvent, SecurityLog, SecurityOutcome, SecurityRecord
 from history.bridge import drive
 from history.errors import HistoryUnavailableError
-from history.store import HistoryStore
 from tests.acceptance.cli.test_cli_parked import aside, park
 from tests.acceptance.in_process import InProcess
 from tests.fixtures.beside import kept_in
 
 
-def records(store: HistoryStore) -> Sequence[SecurityRecord]:
+def records(store: KeepsBeside) -> Sequence[SecurityRecord]:
     log = kept_in(store).security_log
     return drive(log.read()).records[::-1]
 
 
 def test_decisions_and_commands_are_recorded_with_the_user_of_the_machine(
-    doubtless: InProcess, redis_url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, store: KeepsBeside
 ) -> None:
     park(store, aside("u1", "N-1"), aside("u2", 1), aside("u3", 1), aside("u4", 1))
     history = ("--yes", "--history", redis_url)
@@ -47,7 +47,7 @@ def test_decisions_and_commands_are_recorded_with_the_user_of_the_machine(
     assert "a-secret" not in "".join(one.to_json() for one in found)
 
 
-def test_who_gave_a_name_is_kept_beside_it(doubtless: InProcess, redis_url: str, store: HistoryStore) -> None:
+def test_who_gave_a_name_is_kept_beside_it(doubtless: InProcess, redis_url: str, store: KeepsBeside) -> None:
     park(store, aside("u1", 1))
 
     doubtless("parked", "discard", "u1", "--yes", "--history", redis_url, "--by", "ann")
@@ -58,7 +58,7 @@ def test_who_gave_a_name_is_kept_beside_it(doubtless: InProcess, redis_url: str,
 
 
 def test_nothing_is_decided_without_its_record(
-    doubtless: InProcess, redis_url: str, store: HistoryStore, monkeypatch: pytest.MonkeyPatch
+    doubtless: InProcess, redis_url: str, store: KeepsBeside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def append(*_: object) -> None:
         raise HistoryUnavailableError("it is away")

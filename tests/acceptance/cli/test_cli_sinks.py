@@ -9,9 +9,9 @@ from typing import Any
 import psycopg
 import pytest
 
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
 from history.message import Message
-from history.store import HistoryStore
 from tests.acceptance.in_process import InProcess
 from tests.fixtures.servers.http_server import HANG
 from tests.fixtures.servers.redis import connected
@@ -79,7 +79,7 @@ def streamed(url: str, stream: str) -> list[Any]:
 
 @pytest.mark.usefixtures("each_kind")
 def test_every_sink_hears_of_every_event(
-    doubtless: InProcess, redis_url: str, postgres_url: str, server: WebhookServer, store: HistoryStore
+    doubtless: InProcess, redis_url: str, postgres_url: str, server: WebhookServer, store: KeepsBeside
 ) -> None:
     send(redis_url, "1", "2")
 

@@ -12,11 +12,11 @@ from pydantic import JsonValue
 
 from history.beside.charts import ChartStep
 from history.beside.journal import JournalLine
+from history.beside.kept import KeepsBeside
 from history.beside.progress import begin, change
 from history.bridge import drive
 from history.entry import EntryOutcome, Settlement
 from history.message import Message, Uuid
-from history.store import HistoryStore
 from history.store.control import Counts, Report, TriggerState, Trouble, TroubleKind
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
 from history.store.progress import BatchState, Beginning
@@ -95,7 +95,7 @@ HEAPS = (
 )
 
 
-def fill(store: HistoryStore, url: str) -> None:
+def fill(store: KeepsBeside, url: str) -> None:
     """Leave behind a day of work."""
     now = datetime.now(UTC)
     for trigger in RATES:
@@ -118,7 +118,7 @@ def fill(store: HistoryStore, url: str) -> None:
     send(url)
 
 
-def complete(store: HistoryStore, trigger: str) -> None:
+def complete(store: KeepsBeside, trigger: str) -> None:
     """Remember messages that ran."""
     uuids = [f"order-{number}" for number in range(ENTRIES * (1 + RATES.get(trigger, 0) // 10))]
     claims = drive(store.claim(trigger, uuids, "worker-1:207:77ab"))
@@ -128,7 +128,7 @@ def complete(store: HistoryStore, trigger: str) -> None:
     drive(store.settle(trigger, ends))
 
 
-def draw(store: HistoryStore, trigger: str, now: datetime) -> None:
+def draw(store: KeepsBeside, trigger: str, now: datetime) -> None:
     """Add the steps of a day: more by day than by night, with failures of late, and a pause."""
     charts, new, failed, parked, spent = kept_in(store).charts, 0, 0, 0, 0
     for ago in range(25 * 60, -30, -1):  # some pictures are made later
@@ -151,7 +151,7 @@ def _made(step: ChartStep) -> Callable[[], Coroutine[Any, Any, ChartStep]]:
     return make
 
 
-def pile(store: HistoryStore, heap: Heap, now: datetime) -> None:
+def pile(store: KeepsBeside, heap: Heap, now: datetime) -> None:
     """Park the messages of a heap."""
     first = {one: number * 1000 + 81_000 for number, one in enumerate(HEAPS)}[heap]
     drive(
@@ -161,7 +161,7 @@ def pile(store: HistoryStore, heap: Heap, now: datetime) -> None:
     )
 
 
-def parked(store: HistoryStore, heap: Heap, number: int, at: datetime) -> Parked:
+def parked(store: KeepsBeside, heap: Heap, number: int, at: datetime) -> Parked:
     """Return one of them."""
     uuid, owner = f"order-{number}", heap.hosts[0]
     order: dict[str, JsonValue] = {
@@ -208,7 +208,7 @@ PLACES = {
 }
 
 
-def run_batch(store: HistoryStore, number: int, at: datetime) -> None:
+def run_batch(store: KeepsBeside, number: int, at: datetime) -> None:
     """Let queries of Spark have had a batch."""
     for query, rows in (("orders-to-lake", 48_210), ("refunds-to-lake", 1_904)):
         beginning = Beginning(query=query, batch=number, lineage="5b1e", run=f"run-{number}")
@@ -233,7 +233,7 @@ def send(url: str) -> None:
 
 
 @contextmanager
-def beating(store: HistoryStore) -> Generator[None]:
+def beating(store: KeepsBeside) -> Generator[None]:
     """Let three consumers report, as those do that live, until the end."""
     ended = Event()
 
@@ -253,7 +253,7 @@ def beating(store: HistoryStore) -> Generator[None]:
         thread.join()
 
 
-def say(store: HistoryStore, beats: int) -> None:
+def say(store: KeepsBeside, beats: int) -> None:
     """Let each consumer report once."""
     for worker in (1, 2, 3):
         drive(store.control.beat(f"token-{worker}", [report(name, worker, beats) for name in RATES]))

@@ -2,10 +2,10 @@
 
 from datetime import UTC, datetime, timedelta
 
+from history.beside.kept import KeepsBeside
 from history.beside.progress import begin
 from history.contract.amounts import MANY
 from history.contract.common import TRIGGER, eventually
-from history.store import HistoryStore
 from history.store.control import Counts, Report
 from history.store.progress import Beginning
 from tests.contract.beside.joining import add, part
@@ -15,7 +15,7 @@ from tests.contract.beside.parking import parked
 class AmountsBesideContract:
     """No step reads or deletes an unlimited amount; and still nothing is left out."""
 
-    async def test_many_words_counts_and_orders_are_seen_swept_and_cleared(self, store: HistoryStore) -> None:
+    async def test_many_words_counts_and_orders_are_seen_swept_and_cleared(self, store: KeepsBeside) -> None:
         control, names = store.control, [f"trigger {n}" for n in range(MANY)]
         reports = [
             Report(consumer="c", trigger=name, counts=Counts(new=n)) for n, name in enumerate(names, 1)
@@ -43,7 +43,7 @@ class AmountsBesideContract:
         assert swept == MANY
         assert list((await control.overview(silence=timedelta(days=1))).beats) == []
 
-    async def test_the_last_records_of_many_queries_are_listed(self, store: HistoryStore) -> None:
+    async def test_the_last_records_of_many_queries_are_listed(self, store: KeepsBeside) -> None:
         queries = [f"query-{n:04}" for n in range(450)]
         for query in queries:
             beginning = Beginning(query=query, batch=7, lineage="lineage", run="a", name="orders")
@@ -52,7 +52,7 @@ class AmountsBesideContract:
         assert [record.query for record in await store.progress.latest(TRIGGER)] == queries
 
     async def test_many_parked_messages_are_listed_in_order_and_each_is_found(
-        self, store: HistoryStore
+        self, store: KeepsBeside
     ) -> None:
         await store.parking.park([parked(n) for n in range(MANY)])
 
@@ -62,7 +62,7 @@ class AmountsBesideContract:
         assert await store.parking.get(f"{MANY - 1:04x}c0") == parked(MANY - 1)
         assert await store.parking.get("00") is None
 
-    async def test_many_periods_of_a_join_wait(self, store: HistoryStore) -> None:
+    async def test_many_periods_of_a_join_wait(self, store: KeepsBeside) -> None:
         activations = [f"a{n}" for n in range(45)]
         for activation in activations:
             await add(store, await part(store, f"order of {activation}", "orders", activation))

@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 from history.beside.charts import CHARTS, HOURS, Charts, ChartStep
+from history.beside.kept import KeepsBeside
 from history.contract.common import TRIGGER
-from history.store import Counts, HistoryStore
+from history.store import Counts
 from history.store.records import Put, Record
 from tests.fixtures.beside import kept_in
 
@@ -36,7 +37,7 @@ class ChartContract:
     """Every client reads the steps of each minute, in their order."""
 
     async def test_steps_are_read_by_another_client_in_their_order(
-        self, store: HistoryStore, another: HistoryStore
+        self, store: KeepsBeside, another: KeepsBeside
     ) -> None:
         mine, yours = kept_in(store).charts, kept_in(another).charts
         steps = [_step(0, 1), _step(1, 5, None), _step(59.5, 9), _step(61, 12, 3)]
@@ -48,7 +49,7 @@ class ChartContract:
         assert await mine.steps(f"{TRIGGER}-2") == []
 
     async def test_a_minute_has_one_step_and_the_second_is_not_even_made(
-        self, store: HistoryStore, another: HistoryStore
+        self, store: KeepsBeside, another: KeepsBeside
     ) -> None:
         mine, yours = kept_in(store).charts, kept_in(another).charts
         await _add(mine, _step(1, 5))
@@ -59,7 +60,7 @@ class ChartContract:
         assert await mine.steps(TRIGGER) == [_step(1, 5)]
 
     async def test_of_two_steps_at_the_same_time_one_is_added(
-        self, store: HistoryStore, another: HistoryStore
+        self, store: KeepsBeside, another: KeepsBeside
     ) -> None:
         mine, yours = kept_in(store).charts, kept_in(another).charts
         await _add(mine, _step(0, 1))
@@ -71,7 +72,7 @@ class ChartContract:
         assert not await mine.add(TRIGGER, _step(1, 6).at, make)
         assert await mine.steps(TRIGGER) == [_step(0, 1), _step(1, 5)]
 
-    async def test_steps_that_are_older_than_a_day_are_deleted(self, store: HistoryStore) -> None:
+    async def test_steps_that_are_older_than_a_day_are_deleted(self, store: KeepsBeside) -> None:
         charts = kept_in(store).charts
         for hour in range(HOURS + 6):
             await _add(charts, _step(60 * hour, hour))
@@ -81,7 +82,7 @@ class ChartContract:
         assert [step.counts.new for step in await charts.steps(TRIGGER)] == list(range(5, HOURS + 6))
         assert [step.counts.new for step in await charts.steps(TRIGGER, hours=1)] == [HOURS + 4, HOURS + 5]
 
-    async def test_a_spoilt_record_is_skipped_and_then_replaced(self, store: HistoryStore) -> None:
+    async def test_a_spoilt_record_is_skipped_and_then_replaced(self, store: KeepsBeside) -> None:
         charts, records = kept_in(store).charts, kept_in(store).records
         await _add(charts, _step(-60, 1))
         await _add(charts, _step(0, 2))

@@ -3,9 +3,9 @@
 import pytest
 
 from history.beside.comments import Comment
+from history.beside.kept import KeepsBeside
 from history.contract.common import TRIGGER
 from history.errors import ConfigurationError
-from history.store import HistoryStore
 from tests.fixtures.beside import kept_in
 
 
@@ -19,7 +19,7 @@ class CommentContract:
     """Every client reads all comments of a message, in order, and its last assignment."""
 
     async def test_comments_are_read_in_order_by_another_client(
-        self, store: HistoryStore, another: HistoryStore
+        self, store: KeepsBeside, another: KeepsBeside
     ) -> None:
         comments = kept_in(store).comments
         first, second = _comment("größer \ud800 \x00"), _comment("it is booked", to="bob", by="bob")
@@ -37,7 +37,7 @@ class CommentContract:
         assert all(one.at is not None for one in read)
         assert await kept_in(another).comments.read(f"{TRIGGER}-2", "p1") == []
 
-    async def test_the_last_assignment_counts(self, store: HistoryStore) -> None:
+    async def test_the_last_assignment_counts(self, store: KeepsBeside) -> None:
         comments = kept_in(store).comments
         for given in (
             _comment(to="bob"),

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from history.beside.control import REPORTS, Control, report_key
+from history.beside.kept import KeepsBeside
 from history.contract.common import ODD_NAMES, SHORT, TRIGGER, eventually, together
 from history.contract.records import records_in
-from history.store import HistoryStore
 from history.store.control import Counts, Order, Overview, Report, TriggerState, Verb
 from history.store.records import NO_TRIGGER, Put, Record
 
@@ -28,7 +28,7 @@ def counted(**counts: int) -> Report:
     return report(counts=Counts(**counts))
 
 
-async def statistics(store: HistoryStore, trigger: str = TRIGGER) -> Counts:
+async def statistics(store: KeepsBeside, trigger: str = TRIGGER) -> Counts:
     """Return the counts of all consumers of a trigger."""
     return (await store.control.overview()).statistics.get(trigger, Counts())
 
@@ -46,7 +46,7 @@ class ControlContract:
     """Commands, states and statistics of a store."""
 
     @pytest.mark.parametrize("record", ["{", "", "null", '{"state": "guessed"}'])
-    async def test_a_word_that_cannot_be_read_hides_no_other(self, store: HistoryStore, record: str) -> None:
+    async def test_a_word_that_cannot_be_read_hides_no_other(self, store: KeepsBeside, record: str) -> None:
         for number in range(3):
             await store.control.beat(f"token-{number}", [report(f"worker-{number}")])
         await store.control.order(Verb.SUSPEND, [TRIGGER])
@@ -59,7 +59,7 @@ class ControlContract:
         assert list(standing(overview)) == [Verb.SUSPEND]
 
     async def test_what_a_consumer_says_is_seen_by_another_client(
-        self, store: HistoryStore, another: HistoryStore
+        self, store: KeepsBeside, another: KeepsBeside
     ) -> None:
         said = report(
             state=TriggerState.SUSPENDED,
@@ -83,7 +83,7 @@ class ControlContract:
         assert beat.away_since == heard.now - timedelta(seconds=0.5)
         assert overview.now >= heard.now
 
-    async def test_the_last_word_stands(self, store: HistoryStore) -> None:
+    async def test_the_last_word_stands(self, store: KeepsBeside) -> None:
         await store.control.beat("token-1", [report(busy=1)])
 
         await store.control.beat("token-1", [report(state=TriggerState.DISABLED)])
@@ -91,7 +91,7 @@ class ControlContract:
         (beat,) = (await store.control.overview()).beats
         assert beat.report == report(state=TriggerState.DISABLED)
 
-    async def test_each_consumer_and_trigger_has_a_word_of_its_own(self, store: HistoryStore) -> None:
+    async def test_each_consumer_and_trigger_has_a_word_of_its_own(self, store: KeepsBeside) -> None:
         mine = [report("worker-1", name) for name in (TRIGGER, "another")]
         theirs = [report("worker-2")]
 
@@ -102,7 +102,7 @@ class ControlContract:
         said = [beat.report for beat in (await store.control.overview()).beats]
         assert sorted(said, key=str) == sorted([*mine, *theirs], key=str)
 
-    async def test_who_leaves_is_gone_at_once_and_its_counts_stay(self, store: HistoryStore) -> None:
+    async def test_who_leaves_is_gone_at_once_and_its_counts_stay(self, store: KeepsBeside) -> None:
         await store.control.beat("token-1", [counted(new=1)])
 
         await store.control.beat("token-1", [report(leaving=True, counts=Counts(new=2))])
@@ -111,7 +111,7 @@ class ControlContract:
         assert await statistics(store) == Counts(new=2)
 
     async def test_who_is_silent_is_left_out_and_comes_back_with_its_next_word(
-        self, store: HistoryStore
+        self, store: KeepsBeside
     ) -> None:
         await store.control.beat("token-1", [report()])
 
@@ -125,7 +125,7 @@ class ControlContract:
         assert len((await store.control.overview(silence=SHORT)).beats) == 1
 
     async def test_a_beat_brings_the_orders_of_its_own_triggers(
-        self, store: HistoryStore, another: HistoryStore
+        self, store: KeepsBeside, another: KeepsBeside
     ) -> None:
         number = await another.control.order(Verb.SUSPEND, [TRIGGER], reason="über→注文")
         await another.control.order(Verb.SUSPEND, ["somebody else's"])
@@ -141,12 +141,12 @@ class ControlContract:
         )
         assert order.given_at <= heard.now
 
-    async def test_a_beat_without_triggers_brings_none(self, store: HistoryStore) -> None:
+    async def test_a_beat_without_triggers_brings_none(self, store: KeepsBeside) -> None:
         await store.control.order(Verb.DISABLE, [TRIGGER])
 
         assert list((await store.control.beat("token-1", [])).orders) == []
 
-    async def test_an_order_that_lasts_stands_beside_one_that_does_not(self, store: HistoryStore) -> None:
+    async def test_an_order_that_lasts_stands_beside_one_that_does_not(self, store: KeepsBeside) -> None:
         await store.control.order(Verb.DISABLE, [TRIGGER], reason="first")
         await store.control.order(Verb.DISABLE, [TRIGGER], reason="last")
         await store.control.order(Verb.SUSPEND, [TRIGGER])
@@ -165,7 +165,7 @@ class ControlContract:
 
     @pytest.mark.parametrize("ends", [Verb.RESUME, Verb.ENABLE])
     async def test_a_hold_stands_until_a_trigger_is_resumed_or_enabled(
-        self, store: HistoryStore, another: HistoryStore, ends: Verb
+        self, store: KeepsBeside, another: KeepsBeside, ends: Verb
     ) -> None:
         await store.control.order(Verb.ENABLE, [TRIGGER])
         await store.control.order(Verb.HOLD, [TRIGGER], reason="it failed for good")
@@ -177,7 +177,7 @@ class ControlContract:
         assert hold.reason == "it failed for good"
         assert (await store.control.overview()).held(TRIGGER) is None
 
-    async def test_numbers_grow_with_every_order(self, store: HistoryStore, another: HistoryStore) -> None:
+    async def test_numbers_grow_with_every_order(self, store: KeepsBeside, another: KeepsBeside) -> None:
         verbs = [Verb.SUSPEND, Verb.DISABLE, Verb.RESUME, Verb.ENABLE, Verb.SUSPEND]
 
         numbers = [
@@ -187,7 +187,7 @@ class ControlContract:
         assert numbers == sorted(set(numbers))
 
     async def test_orders_that_are_given_at_once_have_numbers_of_their_own(
-        self, store: HistoryStore, *, blocking: bool
+        self, store: KeepsBeside, *, blocking: bool
     ) -> None:
         first = await store.control.order(Verb.SUSPEND, [TRIGGER])
         orders = [store.control.order(Verb.SUSPEND, [f"trigger-{n}"]) for n in range(20)]
@@ -197,7 +197,7 @@ class ControlContract:
         assert len({first, *numbers}) == 21
 
     async def test_counts_of_many_consumers_add_up(
-        self, store: HistoryStore, another: HistoryStore, *, blocking: bool
+        self, store: KeepsBeside, another: KeepsBeside, *, blocking: bool
     ) -> None:
         for client in (store, another):
             await client.control.overview()
@@ -211,7 +211,7 @@ class ControlContract:
 
         assert await statistics(store) == Counts(new=110, microseconds=20 * 10**12)
 
-    async def test_a_beat_that_arrives_twice_is_counted_once(self, store: HistoryStore) -> None:
+    async def test_a_beat_that_arrives_twice_is_counted_once(self, store: KeepsBeside) -> None:
         for reports in ([counted(new=2)], [counted(new=2)], [counted(new=5, failed=1)]) * 2:
             await store.control.beat("token-1", reports)
 
@@ -220,7 +220,7 @@ class ControlContract:
         assert await statistics(store) == Counts(new=5, failed=1)
 
     async def test_a_consumer_that_starts_again_under_its_name_adds_to_what_was_counted(
-        self, store: HistoryStore
+        self, store: KeepsBeside
     ) -> None:
         await store.control.beat("token-1", [counted(duplicate=3)])
 
@@ -228,7 +228,7 @@ class ControlContract:
 
         assert await statistics(store) == Counts(duplicate=4)
 
-    async def test_statistics_begin_again_at_zero(self, store: HistoryStore) -> None:
+    async def test_statistics_begin_again_at_zero(self, store: KeepsBeside) -> None:
         reports = [counted(new=3), report(trigger="another", counts=Counts(new=1))]
         await store.control.beat("token-1", reports)
 
@@ -241,7 +241,7 @@ class ControlContract:
         assert dict((await store.control.overview()).statistics) == {}
 
     async def test_who_had_a_consumer_is_known_after_it_died_and_statistics_were_cleared(
-        self, store: HistoryStore, another: HistoryStore
+        self, store: KeepsBeside, another: KeepsBeside
     ) -> None:
         await store.control.beat("token-1", [report(), report(trigger="another")])
         await store.control.order(Verb.DISABLE, ["of a guard"])
@@ -257,7 +257,7 @@ class ControlContract:
         assert dict(overview.statistics) == {}
 
     async def test_a_guard_adds_to_the_counts_and_is_no_consumer_also_after_a_sweep(
-        self, store: HistoryStore
+        self, store: KeepsBeside
     ) -> None:
         await store.control.beat("token-1", [report(counts=Counts(new=3), consumes=False)])
 
@@ -272,7 +272,7 @@ class ControlContract:
         await store.control.beat("token-2", [report()])
         assert (await store.control.overview()).had_consumer(TRIGGER)
 
-    async def test_a_sweep_deletes_words_and_keeps_counts_and_orders(self, store: HistoryStore) -> None:
+    async def test_a_sweep_deletes_words_and_keeps_counts_and_orders(self, store: KeepsBeside) -> None:
         await store.control.beat("token-1", [counted(new=3)])
         await store.control.order(Verb.DISABLE, [TRIGGER])
         assert await store.control.sweep(silence=NEVER) == 0
@@ -287,7 +287,7 @@ class ControlContract:
         await store.control.beat("token-2", [counted(new=1)])
         assert await statistics(store) == Counts(new=4)
 
-    async def test_orders_states_and_statistics_of_odd_triggers(self, store: HistoryStore) -> None:
+    async def test_orders_states_and_statistics_of_odd_triggers(self, store: KeepsBeside) -> None:
         reports = [
             report(f"worker {name}", name, counts=Counts(new=n)) for n, name in enumerate(ODD_NAMES, 1)
         ]
@@ -305,6 +305,6 @@ class ControlContract:
         assert dict((await store.control.overview()).statistics) == {}
 
     async def test_two_clients_of_one_server_are_at_the_same_place(
-        self, store: HistoryStore, another: HistoryStore
+        self, store: KeepsBeside, another: KeepsBeside
     ) -> None:
         assert store.control.address == another.control.address

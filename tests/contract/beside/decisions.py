@@ -5,10 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from history.beside.kept import KeepsBeside
 from history.contract.common import LONG, ODD_NAMES, TRIGGER, claim_one, found, state_of
 from history.entry import Claim, EntryOutcome, Settlement, State
 from history.message import Uuid
-from history.store import BatchOwner, HistoryStore
+from history.store import BatchOwner
 from history.store.decisions import Decided, DecisionKind, DecisionRecord, Ended, OperatorDecision
 from history.support.paging import pages
 from tests.contract.beside.parking import labels_once, parked
@@ -26,7 +27,7 @@ def done(number: int, claim: Claim, owner: str | None = None) -> Decided:
 
 
 async def all_decisions(
-    store: HistoryStore, trigger: str = TRIGGER, *, limit: int = 100
+    store: KeepsBeside, trigger: str = TRIGGER, *, limit: int = 100
 ) -> Sequence[DecisionRecord]:
     """Read all records, the newest first."""
     records: list[DecisionRecord] = []
@@ -39,13 +40,13 @@ async def all_decisions(
 class DecisionContract:
     """Decisions about parked messages."""
 
-    async def test_a_trigger_with_nothing_but_decisions_is_still_named(self, store: HistoryStore) -> None:
+    async def test_a_trigger_with_nothing_but_decisions_is_still_named(self, store: KeepsBeside) -> None:
         await store.parking.park([parked(0)])
         assert await store.parking.decide(TRIGGER, by_somebody(), [Decided(parked(0).id, "u0")]) == [True]
 
         assert TRIGGER in await store.triggers()
 
-    async def test_done_completes_the_entries_and_takes_the_messages_out(self, store: HistoryStore) -> None:
+    async def test_done_completes_the_entries_and_takes_the_messages_out(self, store: KeepsBeside) -> None:
         claims = await store.claim(TRIGGER, [f"u{n}" for n in range(3)], "dead")
         await store.parking.park([parked(n) for n in range(3)])
 
@@ -64,7 +65,7 @@ class DecisionContract:
         assert (stats.started, stats.completed) == (1, 2)
         assert (await claim_one(store, "u0", "next")).found is not None
 
-    async def test_who_decided_what_when_and_why_is_kept(self, store: HistoryStore) -> None:
+    async def test_who_decided_what_when_and_why_is_kept(self, store: KeepsBeside) -> None:
         before = datetime.now(UTC) - timedelta(minutes=5)
         claim = await claim_one(store, "u1", "dead")
         await store.parking.park([parked(n) for n in range(1, 4)])
@@ -84,7 +85,7 @@ class DecisionContract:
         assert [label.uuid for label in await labels_once(store)] == ["u3"], "to run it takes nothing out"
 
     async def test_an_entry_that_somebody_runs_again_meanwhile_is_left_alone(
-        self, store: HistoryStore
+        self, store: KeepsBeside
     ) -> None:
         claims = await store.claim(TRIGGER, ["u0", "u1"], "dead")
         await store.parking.park([parked(0), parked(1)])
@@ -101,7 +102,7 @@ class DecisionContract:
         (record,) = await all_decisions(store)
         assert list(record.messages) == [(parked(1).id, "u1")]
 
-    async def test_another_owner_of_the_same_fence_is_left_alone(self, store: HistoryStore) -> None:
+    async def test_another_owner_of_the_same_fence_is_left_alone(self, store: KeepsBeside) -> None:
         claim = await claim_one(store, "u1", "worker")
         await store.parking.park([parked(1)])
 
@@ -111,7 +112,7 @@ class DecisionContract:
         assert (await found(store, "u1")).state is State.STARTED
         assert await all_decisions(store) == []
 
-    async def test_what_is_not_parked_any_more_is_not_settled(self, store: HistoryStore) -> None:
+    async def test_what_is_not_parked_any_more_is_not_settled(self, store: KeepsBeside) -> None:
         claim = await claim_one(store, "u1", "dead")
 
         answers = await store.parking.decide(TRIGGER, by_somebody(), [done(1, claim, "dead")])
@@ -120,7 +121,7 @@ class DecisionContract:
         assert (await found(store, "u1")).state is State.STARTED
         assert await all_decisions(store) == []
 
-    async def test_a_decision_that_is_sent_twice_is_carried_out_once(self, store: HistoryStore) -> None:
+    async def test_a_decision_that_is_sent_twice_is_carried_out_once(self, store: KeepsBeside) -> None:
         claim = await claim_one(store, "u1", "dead")
         await store.parking.park([parked(1)])
         decision, chosen = by_somebody(), [done(1, claim), Decided("gone", None)]
@@ -130,7 +131,7 @@ class DecisionContract:
         assert answers == [[True, False]] * 2
         assert len(await all_decisions(store)) == 1
 
-    async def test_two_messages_of_one_uuid_are_decided_together(self, store: HistoryStore) -> None:
+    async def test_two_messages_of_one_uuid_are_decided_together(self, store: KeepsBeside) -> None:
         claim = await claim_one(store, "u1", "dead")
         await store.parking.park([parked(1), parked(2, uuid="u1")])
         second = done(1, claim)._replace(id=parked(2).id)
@@ -140,7 +141,7 @@ class DecisionContract:
         assert list(answers) == [True, True]
         assert await store.parking.count() == 0
 
-    async def test_an_entry_that_has_completed_meanwhile_is_no_obstacle(self, store: HistoryStore) -> None:
+    async def test_an_entry_that_has_completed_meanwhile_is_no_obstacle(self, store: KeepsBeside) -> None:
         claim = await claim_one(store, "u1", "slow")
         await store.parking.park([parked(1)])
         assert await store.complete(TRIGGER, "u1", claim.fence)
@@ -150,7 +151,7 @@ class DecisionContract:
         assert list(answers) == [True]
         assert (await found(store, "u1")).outcome is EntryOutcome.OK
 
-    async def test_entries_of_a_batch_are_settled_one_by_one(self, store: HistoryStore) -> None:
+    async def test_entries_of_a_batch_are_settled_one_by_one(self, store: KeepsBeside) -> None:
         claims = await store.claim(TRIGGER, ["u0", "u1"], BatchOwner("query/7"))
         await store.parking.park([parked(0)])
 
@@ -160,7 +161,7 @@ class DecisionContract:
         assert (await found(store, "u0")).outcome is EntryOutcome.OK
         assert (await found(store, "u1")).state is State.STARTED
 
-    async def test_records_are_read_in_pages_the_newest_first(self, store: HistoryStore) -> None:
+    async def test_records_are_read_in_pages_the_newest_first(self, store: KeepsBeside) -> None:
         await store.parking.park([parked(n) for n in range(7)])
         for n in range(7):
             decision = by_somebody(DecisionKind.DISCARD, f"reason {n}")
@@ -172,7 +173,7 @@ class DecisionContract:
         assert await all_decisions(store, "another") == []
 
     @pytest.mark.parametrize("name", ODD_NAMES)
-    async def test_decisions_about_odd_triggers(self, store: HistoryStore, name: str) -> None:
+    async def test_decisions_about_odd_triggers(self, store: KeepsBeside, name: str) -> None:
         await store.parking.park([parked(1, trigger_name=name, uuid="x" * 5000)])
 
         decided = [Decided(parked(1).id, "x" * 5000)]
@@ -184,7 +185,7 @@ class DecisionContract:
         assert record.messages[0].uuid is not None
         assert len(record.messages[0].uuid) <= 200
 
-    async def test_what_came_of_a_decision_is_recorded_and_changes_nothing(self, store: HistoryStore) -> None:
+    async def test_what_came_of_a_decision_is_recorded_and_changes_nothing(self, store: KeepsBeside) -> None:
         await store.parking.park([parked(1), parked(2)])
         run = by_somebody(DecisionKind.RUN)
         await store.parking.decide(TRIGGER, run, [Decided(parked(1).id, "u1")])

@@ -4,8 +4,8 @@ import pytest
 
 from history.beside import filters
 from history.beside.filters import StoredFilter
+from history.beside.kept import KeepsBeside
 from history.errors import ConfigurationError
-from history.store import HistoryStore
 from tests.fixtures.beside import kept_in
 
 
@@ -17,7 +17,7 @@ class FilterContract:
     """Every client reads all saved filters, by their names."""
 
     async def test_filters_are_read_by_another_client_until_they_are_removed(
-        self, store: HistoryStore, another: HistoryStore
+        self, store: KeepsBeside, another: KeepsBeside
     ) -> None:
         mine, yours = kept_in(store).filters, kept_in(another).filters
         for saved in (
@@ -39,7 +39,7 @@ class FilterContract:
         assert all(one.at is not None for one in read)
         assert [one.name for one in await mine.read()] == [one.name for one in read[1:]]
 
-    async def test_there_are_only_so_many(self, store: HistoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_there_are_only_so_many(self, store: KeepsBeside, monkeypatch: pytest.MonkeyPatch) -> None:
         kept = kept_in(store).filters
         monkeypatch.setattr(filters, "MOST", 2)
         await kept.save(_saved("a"))

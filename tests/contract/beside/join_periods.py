@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
+from history.beside.kept import KeepsBeside
 from history.contract.common import LONG, ODD_UUIDS, SHORT, TRIGGER, claim_one, eventually, found, together
 from history.entry import EntryOutcome
-from history.store import HistoryStore
 from history.store.joining import Addition, Hold, JoinTerms, Period, PeriodState
 from tests.contract.beside.joining import BOTH, MINE, THEIRS, add, complete, part
 
@@ -12,7 +12,7 @@ from tests.contract.beside.joining import BOTH, MINE, THEIRS, add, complete, par
 class JoinPeriodContract:
     """Periods that are complete, or over, and first messages."""
 
-    async def test_a_ready_period_is_due_when_nobody_holds_it(self, store: HistoryStore) -> None:
+    async def test_a_ready_period_is_due_when_nobody_holds_it(self, store: KeepsBeside) -> None:
         completed = await complete(store, "o", "p", hold=Hold("dies", SHORT))
         await complete(store, "o2", "p2", hold=MINE)
 
@@ -30,7 +30,7 @@ class JoinPeriodContract:
         assert got[0].taken == 2
         assert list(await store.joining.due(TRIGGER, THEIRS)) == []
 
-    async def test_a_hold_is_prolonged_and_given_back_by_its_owner_only(self, store: HistoryStore) -> None:
+    async def test_a_hold_is_prolonged_and_given_back_by_its_owner_only(self, store: KeepsBeside) -> None:
         period = await complete(store, "o", "p", hold=Hold("mine", timedelta(seconds=2)))
         await store.joining.keep(TRIGGER, [period.number], MINE)
 
@@ -41,7 +41,7 @@ class JoinPeriodContract:
         (again,) = await store.joining.due(TRIGGER, THEIRS)
         assert again.number == period.number
 
-    async def test_a_finished_period_is_forgotten_once(self, store: HistoryStore) -> None:
+    async def test_a_finished_period_is_forgotten_once(self, store: KeepsBeside) -> None:
         period = await complete(store, "o", "p")
 
         assert await store.joining.finish(TRIGGER, period.number)
@@ -51,7 +51,7 @@ class JoinPeriodContract:
         assert list(await store.joining.waiting(TRIGGER)) == []
         assert list(await store.joining.due(TRIGGER, THEIRS)) == []
 
-    async def test_a_period_that_waits_for_parts_cannot_be_finished(self, store: HistoryStore) -> None:
+    async def test_a_period_that_waits_for_parts_cannot_be_finished(self, store: KeepsBeside) -> None:
         await add(store, await part(store, "o"))
         (period,) = await store.joining.waiting(TRIGGER)
 
@@ -59,7 +59,7 @@ class JoinPeriodContract:
         assert len(await store.joining.waiting(TRIGGER)) == 1
 
     async def test_a_part_that_waits_in_vain_is_handed_out_and_its_entry_failed(
-        self, store: HistoryStore
+        self, store: KeepsBeside
     ) -> None:
         order = await part(store, "o")
         await add(store, order, JoinTerms(destinations=BOTH.destinations, time_out=SHORT))
@@ -78,7 +78,7 @@ class JoinPeriodContract:
         assert entry.fence == order.fence
         assert await store.joining.finish(TRIGGER, got[0].number)
 
-    async def test_a_message_after_the_time_out_begins_another_period(self, store: HistoryStore) -> None:
+    async def test_a_message_after_the_time_out_begins_another_period(self, store: KeepsBeside) -> None:
         short = JoinTerms(destinations=BOTH.destinations, time_out=SHORT)
         await add(store, await part(store, "o"), short)
         order, places = await part(store, "o2"), 0
@@ -98,7 +98,7 @@ class JoinPeriodContract:
         assert late.state is PeriodState.EXPIRED
         assert [part.uuid for part in late.parts.values()] == ["o"]
 
-    async def test_an_entry_that_is_not_the_parts_any_more_is_not_failed(self, store: HistoryStore) -> None:
+    async def test_an_entry_that_is_not_the_parts_any_more_is_not_failed(self, store: KeepsBeside) -> None:
         await add(store, await part(store, "o"), JoinTerms(destinations=BOTH.destinations, time_out=SHORT))
         await store.forget(TRIGGER, "o")
         another = await claim_one(store, "o", "another")
@@ -111,14 +111,14 @@ class JoinPeriodContract:
 
         assert (await found(store, "o")).outcome is EntryOutcome.OK
 
-    async def test_without_a_time_out_a_part_waits_for_ever(self, store: HistoryStore) -> None:
+    async def test_without_a_time_out_a_part_waits_for_ever(self, store: KeepsBeside) -> None:
         for_ever = JoinTerms(destinations=BOTH.destinations, time_out=None)
         await add(store, await part(store, "o"), for_ever)
 
         assert list(await store.joining.due(TRIGGER, THEIRS)) == []
         assert (await add(store, await part(store, "p", "payments"), for_ever)).period is not None
 
-    async def test_no_more_than_the_limit_is_handed_out(self, store: HistoryStore) -> None:
+    async def test_no_more_than_the_limit_is_handed_out(self, store: KeepsBeside) -> None:
         numbers = [
             (await complete(store, f"o{n}", f"p{n}", activation=f"{n}", hold=Hold("x", timedelta(0)))).number
             for n in range(5)
@@ -132,12 +132,12 @@ class JoinPeriodContract:
         assert len(await store.joining.waiting(TRIGGER, limit=4)) == 4
 
     async def test_a_due_period_is_handed_to_one(
-        self, store: HistoryStore, another: HistoryStore, *, blocking: bool
+        self, store: KeepsBeside, another: KeepsBeside, *, blocking: bool
     ) -> None:
         for n in range(20):
             await complete(store, f"o{n}", f"p{n}", activation=f"{n}", hold=Hold("x", timedelta(0)))
 
-        async def take_all(client: HistoryStore, owner: str) -> list[int]:
+        async def take_all(client: KeepsBeside, owner: str) -> list[int]:
             got: list[int] = []
             while some := await client.joining.due(TRIGGER, Hold(owner, LONG), limit=3):
                 got += [period.number for period in some]
@@ -149,7 +149,7 @@ class JoinPeriodContract:
         taken = [number for share in shares for number in share] + [period.number for period in rest]
         assert len(taken) == len(set(taken)) == 20
 
-    async def test_the_first_of_an_activation_stays_the_first(self, store: HistoryStore) -> None:
+    async def test_the_first_of_an_activation_stays_the_first(self, store: KeepsBeside) -> None:
         first = store.joining.first
 
         assert await first(TRIGGER, "a", "u1", time_out=LONG)
@@ -159,7 +159,7 @@ class JoinPeriodContract:
         assert not await first(TRIGGER, "b", "u1", time_out=None)
         assert await first("another", "a", "u2", time_out=LONG)
 
-    async def test_after_the_time_out_another_one_is_the_first(self, store: HistoryStore) -> None:
+    async def test_after_the_time_out_another_one_is_the_first(self, store: KeepsBeside) -> None:
         first = store.joining.first
         assert await first(TRIGGER, "a", "u1", time_out=SHORT)
         assert await first(TRIGGER, "b", "u1", time_out=None)
@@ -172,7 +172,7 @@ class JoinPeriodContract:
         assert not await first(TRIGGER, "a", "u1", time_out=LONG)
         assert not await first(TRIGGER, "b", "u2", time_out=LONG)
 
-    async def test_the_first_that_asks_again_has_no_more_time(self, store: HistoryStore) -> None:
+    async def test_the_first_that_asks_again_has_no_more_time(self, store: KeepsBeside) -> None:
         first = store.joining.first
         assert await first(TRIGGER, "a", "u1", time_out=SHORT)
         assert await first(TRIGGER, "a", "u1", time_out=LONG)
@@ -182,16 +182,16 @@ class JoinPeriodContract:
 
         await eventually(another_is_first)
 
-    async def test_the_first_of_odd_activations(self, store: HistoryStore) -> None:
+    async def test_the_first_of_odd_activations(self, store: KeepsBeside) -> None:
         for activation in ODD_UUIDS:
             assert await store.joining.first(TRIGGER, activation, "u1", time_out=LONG)
         for activation in ODD_UUIDS:
             assert not await store.joining.first(TRIGGER, activation, "u2", time_out=LONG)
 
     async def test_of_many_that_ask_at_once_one_is_the_first(
-        self, store: HistoryStore, another: HistoryStore, *, blocking: bool
+        self, store: KeepsBeside, another: KeepsBeside, *, blocking: bool
     ) -> None:
-        async def ask(client: HistoryStore, uuid: str) -> list[bool]:
+        async def ask(client: KeepsBeside, uuid: str) -> list[bool]:
             return [await client.joining.first(TRIGGER, f"{n}", uuid, time_out=LONG) for n in range(50)]
 
         answers = await together([ask(store, "u1"), ask(another, "u2"), ask(store, "u3")], blocking=blocking)

@@ -4,10 +4,10 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
+from history.beside.kept import KeepsBeside
 from history.contract.common import LONG, ODD_NAMES, ODD_UUIDS, TRIGGER, claim_one, found, state_of, together
 from history.entry import EntryOutcome, Fence, State
 from history.message import Message, Uuid
-from history.store import HistoryStore
 from history.store.joining import Added, Addition, Hold, JoinPart, JoinTerms, Period, PeriodState
 
 #: The destinations that the checks join, and how long a part waits.
@@ -17,9 +17,7 @@ BOTH = JoinTerms(destinations=("orders", "payments"), time_out=LONG)
 MINE, THEIRS = Hold("mine", LONG), Hold("theirs", LONG)
 
 
-async def part(
-    store: HistoryStore, uuid: str, destination: str = "orders", activation: str = "a"
-) -> JoinPart:
+async def part(store: KeepsBeside, uuid: str, destination: str = "orders", activation: str = "a") -> JoinPart:
     """Claim a message, so that it can be added."""
     fence = (await claim_one(store, uuid, f"{uuid} on {destination}")).fence
     return made(uuid, fence, destination, activation)
@@ -31,12 +29,12 @@ def made(uuid: str, fence: int, destination: str = "orders", activation: str = "
     return JoinPart(activation=activation, destination=destination, fence=Fence(fence), message=message)
 
 
-async def add(store: HistoryStore, joined: JoinPart, terms: JoinTerms = BOTH, hold: Hold = MINE) -> Added:
+async def add(store: KeepsBeside, joined: JoinPart, terms: JoinTerms = BOTH, hold: Hold = MINE) -> Added:
     """Add a part."""
     return await store.joining.add(TRIGGER, joined, terms, hold)
 
 
-async def complete(store: HistoryStore, *uuids: str, activation: str = "a", **more: Any) -> Period:
+async def complete(store: KeepsBeside, *uuids: str, activation: str = "a", **more: Any) -> Period:
     """Add a part for each destination, and return their period."""
     added = Added(Addition.STALE)
     for uuid, destination in zip(uuids, BOTH.destinations, strict=True):
@@ -48,7 +46,7 @@ async def complete(store: HistoryStore, *uuids: str, activation: str = "a", **mo
 class JoiningContract:
     """The joins of a store."""
 
-    async def test_the_last_part_of_a_join_gets_all_of_them(self, store: HistoryStore) -> None:
+    async def test_the_last_part_of_a_join_gets_all_of_them(self, store: KeepsBeside) -> None:
         order, payment = await part(store, "o"), await part(store, "p", "payments")
 
         first = await add(store, order)
@@ -62,7 +60,7 @@ class JoiningContract:
         assert last.period.parts == {"orders": order, "payments": payment}
         assert last.period.taken == 1
 
-    async def test_a_part_is_added_and_its_entry_completed_in_one_step(self, store: HistoryStore) -> None:
+    async def test_a_part_is_added_and_its_entry_completed_in_one_step(self, store: KeepsBeside) -> None:
         order = await part(store, "o")
 
         await add(store, order)
@@ -70,7 +68,7 @@ class JoiningContract:
         assert state_of(await found(store, "o")) is EntryOutcome.OK
         assert (await found(store, "o")).fence == order.fence
 
-    async def test_other_activations_and_triggers_wait_for_themselves(self, store: HistoryStore) -> None:
+    async def test_other_activations_and_triggers_wait_for_themselves(self, store: KeepsBeside) -> None:
         await add(store, await part(store, "o"))
         other = await add(store, await part(store, "p", "payments", "b"))
         await store.claim("another", ["p"], "me")
@@ -81,7 +79,7 @@ class JoiningContract:
         assert [period.activation for period in await store.joining.waiting(TRIGGER)] == ["a", "b"]
         assert list(await store.joining.waiting("nobody's")) == []
 
-    async def test_adding_twice_is_harmless(self, store: HistoryStore) -> None:
+    async def test_adding_twice_is_harmless(self, store: KeepsBeside) -> None:
         order = await part(store, "o")
         payment = await part(store, "p", "payments")
 
@@ -92,7 +90,7 @@ class JoiningContract:
         (period,) = await store.joining.waiting(TRIGGER)
         assert set(period.parts) == {"orders", "payments"}
 
-    async def test_a_second_message_of_a_destination_finds_its_place_taken(self, store: HistoryStore) -> None:
+    async def test_a_second_message_of_a_destination_finds_its_place_taken(self, store: KeepsBeside) -> None:
         await add(store, await part(store, "o"))
 
         second = await add(store, await part(store, "o2"))
@@ -102,7 +100,7 @@ class JoiningContract:
         (period,) = await store.joining.waiting(TRIGGER)
         assert [part.uuid for part in period.parts.values()] == ["o"]
 
-    async def test_a_complete_join_leaves_room_for_the_next_one(self, store: HistoryStore) -> None:
+    async def test_a_complete_join_leaves_room_for_the_next_one(self, store: KeepsBeside) -> None:
         ready = await complete(store, "o", "p")
 
         again = await add(store, await part(store, "o2"))
@@ -113,7 +111,7 @@ class JoiningContract:
         assert late.period.number > ready.number
         assert {part.uuid for part in late.period.parts.values()} == {"o2", "p2"}
 
-    async def test_a_worker_that_has_lost_its_fence_adds_nothing(self, store: HistoryStore) -> None:
+    async def test_a_worker_that_has_lost_its_fence_adds_nothing(self, store: KeepsBeside) -> None:
         late = await part(store, "o")
         taken = await store.take_over(TRIGGER, "o", "another", None, late.fence)
         assert taken is not None
@@ -123,7 +121,7 @@ class JoiningContract:
         assert await add(store, made("o", taken.fence)) == Added(Addition.KEPT)
         assert await add(store, late) == Added(Addition.STALE)
 
-    async def test_what_was_joined_and_finished_is_not_added_again(self, store: HistoryStore) -> None:
+    async def test_what_was_joined_and_finished_is_not_added_again(self, store: KeepsBeside) -> None:
         order = await part(store, "o")
         await add(store, order)
         ready = await add(store, await part(store, "p", "payments"))
@@ -135,7 +133,7 @@ class JoiningContract:
         assert again == Added(Addition.KEPT)
         assert list(await store.joining.waiting(TRIGGER)) == []
 
-    async def test_what_was_never_claimed_or_was_released_is_not_added(self, store: HistoryStore) -> None:
+    async def test_what_was_never_claimed_or_was_released_is_not_added(self, store: KeepsBeside) -> None:
         released = await part(store, "o")
         await store.release(TRIGGER, "o", released.fence)
         failed = await part(store, "f")
@@ -145,7 +143,7 @@ class JoiningContract:
             assert await add(store, late) == Added(Addition.STALE)
         assert list(await store.joining.waiting(TRIGGER)) == []
 
-    async def test_joins_of_odd_names(self, store: HistoryStore) -> None:
+    async def test_joins_of_odd_names(self, store: KeepsBeside) -> None:
         for n, (destination, other) in enumerate(pairwise(ODD_NAMES)):
             for m, activation in enumerate(ODD_UUIDS):
                 terms = JoinTerms(destinations=(destination, other), time_out=LONG)
@@ -157,7 +155,7 @@ class JoiningContract:
                 await store.joining.finish(TRIGGER, last.period.number)
 
     async def test_each_part_is_joined_once_whoever_adds_it(
-        self, store: HistoryStore, another: HistoryStore, *, blocking: bool
+        self, store: KeepsBeside, another: KeepsBeside, *, blocking: bool
     ) -> None:
         """Two workers have every message; one of them has claimed it, and the other is late each time."""
         activations = [f"{n}" for n in range(60)]
@@ -167,7 +165,7 @@ class JoiningContract:
             for destination in BOTH.destinations
         }
 
-        async def add_all(client: HistoryStore, seed: int) -> list[Period]:
+        async def add_all(client: KeepsBeside, seed: int) -> list[Period]:
             order = list(fences)
             Random(seed).shuffle(order)  # noqa: S311  (no secret)
             got: list[Period] = []

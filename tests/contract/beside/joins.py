@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from history.beside.joining import PERIODS, Joining, number_key
+from history.beside.kept import KeepsBeside
 from history.contract.common import LONG, SHORT, TRIGGER, claim_one, eventually, found, state_of
 from history.contract.records import records_in
 from history.entry import EntryOutcome, State, digest
-from history.store import HistoryStore
 from history.store.joining import Added, Addition, Hold, JoinTerms, Period, PeriodState
 from history.store.records import Change, Delete, Get, Now, Put, Record, Records
 from tests.contract.beside.joining import BOTH, MINE, THEIRS, add, complete, made, part
@@ -49,7 +49,7 @@ class OvertakenRecords:
         return answers
 
 
-def overtaken(store: HistoryStore, **events: Event) -> Joining:
+def overtaken(store: KeepsBeside, **events: Event) -> Joining:
     """Return the joins of a store, for one call that is overtaken."""
     records: Any = OvertakenRecords(records_in(store), **events)
     return Joining(records, lookup=store.lookup)
@@ -65,7 +65,7 @@ def uuids_of(period: Period) -> set[str]:
     return {joined.uuid for joined in period.parts.values()}
 
 
-async def waiting(store: HistoryStore) -> dict[frozenset[str], PeriodState]:
+async def waiting(store: KeepsBeside) -> dict[frozenset[str], PeriodState]:
     """Return the states of the unfinished periods, by the uuids of their messages."""
     return {frozenset(uuids_of(period)): period.state for period in await store.joining.waiting(TRIGGER)}
 
@@ -73,7 +73,7 @@ async def waiting(store: HistoryStore) -> dict[frozenset[str], PeriodState]:
 class JoinRaceContract:
     """No message is lost, and none is in two periods."""
 
-    async def test_of_two_last_parts_the_slower_begins_another_period(self, store: HistoryStore) -> None:
+    async def test_of_two_last_parts_the_slower_begins_another_period(self, store: KeepsBeside) -> None:
         await add(store, await part(store, "o"))
         slow, quick = await part(store, "p", "payments"), await part(store, "p2", "payments")
         joining = overtaken(store, before=lambda: add(store, quick))
@@ -86,7 +86,7 @@ class JoinRaceContract:
             frozenset({"p"}): PeriodState.OPEN,
         }
 
-    async def test_two_first_parts_begin_one_period(self, store: HistoryStore) -> None:
+    async def test_two_first_parts_begin_one_period(self, store: KeepsBeside) -> None:
         slow, quick = await part(store, "o"), await part(store, "p", "payments")
         joining = overtaken(store, before=lambda: add(store, quick))
 
@@ -96,7 +96,7 @@ class JoinRaceContract:
         assert added.period.parts == {"orders": slow, "payments": quick}
         assert await waiting(store) == {frozenset({"o", "p"}): PeriodState.READY}
 
-    async def test_a_part_whose_place_is_taken_meanwhile_is_not_added(self, store: HistoryStore) -> None:
+    async def test_a_part_whose_place_is_taken_meanwhile_is_not_added(self, store: KeepsBeside) -> None:
         slow, quick = await part(store, "o"), await part(store, "o2")
         joining = overtaken(store, before=lambda: add(store, quick))
 
@@ -105,7 +105,7 @@ class JoinRaceContract:
         assert state_of(await found(store, "o")) is State.STARTED
         assert await waiting(store) == {frozenset({"o2"}): PeriodState.OPEN}
 
-    async def test_a_part_that_comes_while_its_period_ends_begins_another(self, store: HistoryStore) -> None:
+    async def test_a_part_that_comes_while_its_period_ends_begins_another(self, store: KeepsBeside) -> None:
         short = JoinTerms(destinations=BOTH.destinations, time_out=timedelta(seconds=1))
         payment = await part(store, "p", "payments")
         await add(store, await part(store, "o"), short)
@@ -129,7 +129,7 @@ class JoinRaceContract:
 
     @pytest.mark.parametrize("more", [(), ("notes",)], ids=["last", "middle"])
     async def test_a_step_for_a_former_period_does_not_change_the_next(
-        self, store: HistoryStore, more: Sequence[str]
+        self, store: KeepsBeside, more: Sequence[str]
     ) -> None:
         """The next open period of an activation has the same key and version as the former one."""
         terms = JoinTerms(destinations=(*BOTH.destinations, *more), time_out=LONG)
@@ -150,7 +150,7 @@ class JoinRaceContract:
         assert await waiting(store) == {frozenset({"o2", "p2"}): state}
 
     async def test_a_part_that_is_replaced_meanwhile_is_joined_as_it_is_then(
-        self, store: HistoryStore
+        self, store: KeepsBeside
     ) -> None:
         await add(store, await part(store, "o"))
         await store.forget(TRIGGER, "o")
@@ -164,7 +164,7 @@ class JoinRaceContract:
 
     @pytest.mark.parametrize("value", [b"{}", b"garbage", b'{"number": "x"}'])
     async def test_a_spoilt_period_refuses_its_own_messages_and_no_others(
-        self, store: HistoryStore, value: bytes
+        self, store: KeepsBeside, value: bytes
     ) -> None:
         key = digest("a")
         await add(store, await part(store, "o"))
@@ -178,7 +178,7 @@ class JoinRaceContract:
         await records_in(store).apply(TRIGGER, [Delete(PERIODS, key)])
         assert await add(store, payment) == Added(Addition.KEPT)
 
-    async def test_spoilt_periods_do_not_hide_one_that_is_due_after_them(self, store: HistoryStore) -> None:
+    async def test_spoilt_periods_do_not_hide_one_that_is_due_after_them(self, store: KeepsBeside) -> None:
         over = Hold("mine", timedelta(0))
         first = await complete(store, "o", "p", hold=over)
         second = await complete(store, "o2", "p2", activation="b", hold=over)
@@ -191,7 +191,7 @@ class JoinRaceContract:
 
         assert due.number == last.number
 
-    async def test_a_worker_that_dies_before_its_step_leaves_everything(self, store: HistoryStore) -> None:
+    async def test_a_worker_that_dies_before_its_step_leaves_everything(self, store: KeepsBeside) -> None:
         order = await part(store, "o")
 
         with pytest.raises(DiesError):
@@ -201,7 +201,7 @@ class JoinRaceContract:
         assert await waiting(store) == {}
         assert await add(store, order) == Added(Addition.KEPT)
 
-    async def test_a_step_whose_answer_was_lost_is_not_made_twice(self, store: HistoryStore) -> None:
+    async def test_a_step_whose_answer_was_lost_is_not_made_twice(self, store: KeepsBeside) -> None:
         await add(store, await part(store, "o"))
         payment = await part(store, "p", "payments")
 
@@ -214,7 +214,7 @@ class JoinRaceContract:
         assert uuids_of(period) == {"o", "p"}
 
     async def test_a_worker_that_loses_its_entry_before_its_step_adds_nothing(
-        self, store: HistoryStore
+        self, store: KeepsBeside
     ) -> None:
         order = await part(store, "o")
         joining = overtaken(store, before=lambda: store.take_over(TRIGGER, "o", "another", None, order.fence))
@@ -223,7 +223,7 @@ class JoinRaceContract:
 
         assert await waiting(store) == {}
 
-    async def test_a_late_worker_does_not_take_a_place_for_its_own(self, store: HistoryStore) -> None:
+    async def test_a_late_worker_does_not_take_a_place_for_its_own(self, store: KeepsBeside) -> None:
         await add(store, await part(store, "o"))
         late = await part(store, "o2")
         await store.take_over(TRIGGER, "o2", "another", None, late.fence)
@@ -231,9 +231,7 @@ class JoinRaceContract:
         assert await add(store, late) == Added(Addition.STALE)
         assert await add(store, made("never", 4711)) == Added(Addition.STALE)
 
-    async def test_a_period_is_not_kept_by_an_owner_that_loses_it_meanwhile(
-        self, store: HistoryStore
-    ) -> None:
+    async def test_a_period_is_not_kept_by_an_owner_that_loses_it_meanwhile(self, store: KeepsBeside) -> None:
         over = Hold("mine", timedelta(0))
         period = await complete(store, "o", "p", hold=over)
         joining = overtaken(store, before=lambda: store.joining.due(TRIGGER, THEIRS))
@@ -245,7 +243,7 @@ class JoinRaceContract:
         (again,) = await store.joining.due(TRIGGER, MINE)
         assert again.taken == 3
 
-    async def test_a_period_that_is_kept_meanwhile_is_finished(self, store: HistoryStore) -> None:
+    async def test_a_period_that_is_kept_meanwhile_is_finished(self, store: KeepsBeside) -> None:
         period = await complete(store, "o", "p")
         joining = overtaken(store, before=lambda: store.joining.keep(TRIGGER, [period.number], MINE))
 
@@ -253,7 +251,7 @@ class JoinRaceContract:
 
         assert await waiting(store) == {}
 
-    async def test_a_period_that_ends_twice_at_once_is_handed_out_once(self, store: HistoryStore) -> None:
+    async def test_a_period_that_ends_twice_at_once_is_handed_out_once(self, store: KeepsBeside) -> None:
         await add(store, await part(store, "o"), JoinTerms(destinations=BOTH.destinations, time_out=SHORT))
         quick: list[Period] = []
 
@@ -271,7 +269,7 @@ class JoinRaceContract:
         assert slow == []
         assert [uuids_of(period) for period in quick] == [{"o"}]
 
-    async def test_two_threads_of_an_owner_do_not_get_the_same_period(self, store: HistoryStore) -> None:
+    async def test_two_threads_of_an_owner_do_not_get_the_same_period(self, store: KeepsBeside) -> None:
         await complete(store, "o", "p", hold=Hold("dies", timedelta(0)))
         quick: list[Period] = []
 
@@ -284,7 +282,7 @@ class JoinRaceContract:
         assert [uuids_of(period) for period in quick] == [{"o", "p"}]
 
     async def test_the_next_message_after_a_time_out_fails_the_messages_before(
-        self, store: HistoryStore
+        self, store: KeepsBeside
     ) -> None:
         short = JoinTerms(destinations=BOTH.destinations, time_out=SHORT)
         await add(store, await part(store, "o"), short)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from history.beside.journal import JournalLine
+from history.beside.kept import KeepsBeside
 from history.beside.security import (
     LONGEST_NAME,
     SecurityEvent,
@@ -15,7 +16,6 @@ from history.beside.security import (
 )
 from history.contract.common import TRIGGER
 from history.errors import ConfigurationError
-from history.store import HistoryStore
 from history.support.paging import pages
 from tests.fixtures.beside import kept_in
 
@@ -24,7 +24,7 @@ class JournalContract:
     """Every client reads the written lines by uuid, in their order."""
 
     async def test_lines_are_read_by_another_client_in_their_order(
-        self, store: HistoryStore, another: HistoryStore
+        self, store: KeepsBeside, another: KeepsBeside
     ) -> None:
         first = JournalLine(uuid="u1\0\ud800", verdict="duplicate", reason="it ran\0\ud800", row=8, fence=7)
         second = JournalLine(uuid="u1\0\ud800", verdict="in doubt", reason="who knows?", delivery_count=2)
@@ -40,14 +40,14 @@ class JournalContract:
         assert all(line.at is not None for line in read)
         assert await kept_in(another).journal.read(f"{TRIGGER}-2", "u1\0\ud800") == []
 
-    async def test_a_line_that_is_sent_twice_is_read_once(self, store: HistoryStore) -> None:
+    async def test_a_line_that_is_sent_twice_is_read_once(self, store: KeepsBeside) -> None:
         line = JournalLine(uuid="u1", verdict="duplicate", reason="it ran")
         for _ in range(2):
             await kept_in(store).journal.append(TRIGGER, [line])
 
         assert [read.id for read in await kept_in(store).journal.read(TRIGGER, "u1")] == [line.id]
 
-    async def test_of_many_lines_the_last_are_read(self, store: HistoryStore) -> None:
+    async def test_of_many_lines_the_last_are_read(self, store: KeepsBeside) -> None:
         lines = [JournalLine(uuid="u1", verdict="duplicate", reason=str(number)) for number in range(12)]
         for line in lines:
             await kept_in(store).journal.append(TRIGGER, [line])
@@ -57,7 +57,7 @@ class JournalContract:
         assert [line.reason for line in read] == ["9", "10", "11"]
 
     async def test_the_last_lines_of_a_trigger_are_read_whatever_they_are_about(
-        self, store: HistoryStore
+        self, store: KeepsBeside
     ) -> None:
         for uuid in ("u1", None, "u2"):
             line = JournalLine(uuid=uuid, verdict="rejected", reason=f"of {uuid}")
@@ -68,7 +68,7 @@ class JournalContract:
 
         assert [line.reason for line in read] == ["of None", "of u2"]
 
-    async def test_nothing_is_read_where_nothing_was_written(self, store: HistoryStore) -> None:
+    async def test_nothing_is_read_where_nothing_was_written(self, store: KeepsBeside) -> None:
         assert await kept_in(store).journal.read(TRIGGER, "u1") == []
         assert await kept_in(store).journal.read(TRIGGER) == []
 
@@ -77,7 +77,7 @@ def _sign_in(user: str, outcome: SecurityOutcome = SecurityOutcome.ALLOWED) -> S
     return SecurityRecord(event=SecurityEvent.SIGN_IN, outcome=outcome, user=user, source="10.0.0.7")
 
 
-async def _all_records(store: HistoryStore, *, limit: int = 100) -> Sequence[SecurityRecord]:
+async def _all_records(store: KeepsBeside, *, limit: int = 100) -> Sequence[SecurityRecord]:
     records: list[SecurityRecord] = []
     async for page in pages(lambda cursor: kept_in(store).security_log.read(cursor=cursor, limit=limit)):
         assert len(page.records) <= limit
@@ -89,7 +89,7 @@ class SecurityLogContract:
     """Every client reads the written lines, the newest first, and only their age deletes them."""
 
     async def test_a_record_is_read_by_another_client_as_it_was_written(
-        self, store: HistoryStore, another: HistoryStore
+        self, store: KeepsBeside, another: KeepsBeside
     ) -> None:
         record = SecurityRecord(
             event=SecurityEvent.DISCARD,
@@ -106,7 +106,7 @@ class SecurityLogContract:
 
         assert await _all_records(another) == [record]
 
-    async def test_records_are_read_in_pages_the_newest_first(self, store: HistoryStore) -> None:
+    async def test_records_are_read_in_pages_the_newest_first(self, store: KeepsBeside) -> None:
         for number in range(4):
             await kept_in(store).security_log.append([_sign_in(f"{number}a"), _sign_in(f"{number}b")])
 
@@ -114,14 +114,14 @@ class SecurityLogContract:
 
         assert names == [f"{number}{letter}" for number in (3, 2, 1, 0) for letter in "ba"]
 
-    async def test_a_record_that_is_sent_twice_is_read_once(self, store: HistoryStore) -> None:
+    async def test_a_record_that_is_sent_twice_is_read_once(self, store: KeepsBeside) -> None:
         record = _sign_in("ann")
         for _ in range(2):
             await kept_in(store).security_log.append([record])
 
         assert await _all_records(store) == [record]
 
-    async def test_only_records_from_before_an_instant_are_read(self, store: HistoryStore) -> None:
+    async def test_only_records_from_before_an_instant_are_read(self, store: KeepsBeside) -> None:
         await kept_in(store).security_log.append([_sign_in("ann")])
         far = timedelta(hours=1)
 
@@ -131,7 +131,7 @@ class SecurityLogContract:
         assert [record.user for record in before.records] == []
         assert [record.user for record in after.records] == ["ann"]
 
-    async def test_nothing_but_age_deletes_records(self, store: HistoryStore) -> None:
+    async def test_nothing_but_age_deletes_records(self, store: KeepsBeside) -> None:
         await kept_in(store).security_log.append([_sign_in("ann")])
         await store.purge("")
         await store.purge(TRIGGER)
@@ -145,7 +145,7 @@ class SecurityLogContract:
         assert [record.user for record in kept] == ["ann"]
         assert "ann" not in {record.user for record in await _all_records(store)}
 
-    async def test_the_security_log_is_no_trigger_and_no_journal(self, store: HistoryStore) -> None:
+    async def test_the_security_log_is_no_trigger_and_no_journal(self, store: KeepsBeside) -> None:
         await kept_in(store).security_log.append([_sign_in("x" * 1_000)])
 
         assert await store.triggers() == []
@@ -153,14 +153,14 @@ class SecurityLogContract:
         (record,) = await _all_records(store)
         assert record.user == "x" * LONGEST_NAME
 
-    async def test_a_cursor_that_is_none_is_refused(self, store: HistoryStore) -> None:
+    async def test_a_cursor_that_is_none_is_refused(self, store: KeepsBeside) -> None:
         await kept_in(store).security_log.append([_sign_in("ann")])
 
         for cursor in ("", "x", "1-\ud800", "-1", "9" * 40):
             with pytest.raises(ConfigurationError, match="cursor"):
                 await kept_in(store).security_log.read(cursor=cursor)
 
-    async def test_nothing_is_deleted_or_read_where_nothing_was_written(self, store: HistoryStore) -> None:
+    async def test_nothing_is_deleted_or_read_where_nothing_was_written(self, store: KeepsBeside) -> None:
         await kept_in(store).security_log.delete_older(timedelta(0))
 
         assert await _all_records(store) == []

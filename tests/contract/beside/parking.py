@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import pytest
 
+from history.beside.kept import KeepsBeside
 from history.beside.parking import LABELS, MESSAGES, all_labels, label_pages
 from history.contract.common import ODD_NAMES, TRIGGER
 from history.contract.records import records_in
 from history.json_text import read_json
 from history.message import Message, Uuid
-from history.store import HistoryStore
 from history.store.parking import (
     LABEL_TEXT,
     Evidence,
@@ -40,14 +40,14 @@ def parked(number: int, **changes: Any) -> Parked:
 
 
 async def labels_once(
-    store: HistoryStore, *, trigger: str | None = None, limit: int = 200
+    store: KeepsBeside, *, trigger: str | None = None, limit: int = 200
 ) -> Sequence[ParkedLabel]:
     """Walk through the parked messages; return each label once, in the order of the ids."""
     labels = each_once(await all_labels(store.parking, trigger, limit=limit))
     return sorted(labels, key=lambda label: (label.trigger_name, label.id))
 
 
-async def spoil_parked(store: HistoryStore, record: str) -> None:
+async def spoil_parked(store: KeepsBeside, record: str) -> None:
     """Overwrite the record of the message 1, and its label, as a disk, a tool or a person may."""
     spoilt = Record(parked(1).id.encode(), record.encode())
     await records_in(store).apply(TRIGGER, [Put(kind, spoilt) for kind in (LABELS, MESSAGES)])
@@ -56,7 +56,7 @@ async def spoil_parked(store: HistoryStore, record: str) -> None:
 class ParkingContract:
     """The parking lot of a store."""
 
-    async def test_a_parked_message_comes_back_whole(self, store: HistoryStore) -> None:
+    async def test_a_parked_message_comes_back_whole(self, store: KeepsBeside) -> None:
         message = Message(
             body=b"\xff\x00binary",
             message_id="ID:1\n",
@@ -82,7 +82,7 @@ class ParkingContract:
         assert back.message is not None
         assert back.message.body == b"\xff\x00binary"
 
-    async def test_json_keeps_each_of_its_digits(self, store: HistoryStore) -> None:
+    async def test_json_keeps_each_of_its_digits(self, store: KeepsBeside) -> None:
         text = b'{ "b": 1.0, "a": 100200300400500.0123, "a": 1e400 }'
         copy = parked(1, message=Message.from_headers({"uuid": "u-1"}, read_json(text)))
 
@@ -93,7 +93,7 @@ class ParkingContract:
         assert back.message is not None
         assert back.message.encoded() == text
 
-    async def test_an_unreadable_delivery_keeps_its_bytes(self, store: HistoryStore) -> None:
+    async def test_an_unreadable_delivery_keeps_its_bytes(self, store: KeepsBeside) -> None:
         raw = raw_fields({b"body": b"\xff\x00", "größe".encode(): "注文".encode()})
         copy = parked(1, kind=ParkedKind.UNREADABLE, message=None, uuid=None, raw=raw)
 
@@ -101,7 +101,7 @@ class ParkingContract:
 
         assert await store.parking.get(copy.id) == copy
 
-    async def test_parking_again_replaces_the_copy(self, store: HistoryStore) -> None:
+    async def test_parking_again_replaces_the_copy(self, store: KeepsBeside) -> None:
         await store.parking.park([parked(1), parked(2)])
 
         await store.parking.park([parked(1, reason="changed")])
@@ -111,7 +111,7 @@ class ParkingContract:
         assert back.reason == "changed"
         assert await store.parking.count() == 2
 
-    async def test_a_message_that_is_parked_again_is_counted(self, store: HistoryStore) -> None:
+    async def test_a_message_that_is_parked_again_is_counted(self, store: KeepsBeside) -> None:
         await store.parking.park([parked(1), parked(2)])
         for _ in range(3):
             await store.parking.park([parked(1, reason="again")])
@@ -126,7 +126,7 @@ class ParkingContract:
         assert whole is not None
         assert whole.copies == 4
 
-    async def test_labels_say_what_is_parked(self, store: HistoryStore) -> None:
+    async def test_labels_say_what_is_parked(self, store: KeepsBeside) -> None:
         evidence = Evidence(delivery_count=3, owner="host:7:abc", started_at=datetime.now(UTC), fence=42)
         long = parked(
             1,
@@ -148,7 +148,7 @@ class ParkingContract:
         assert labels[1].error_message == "e" * LABEL_TEXT
         assert [label.error_place for label in labels] == [None, "shop.py:7 in book"]
 
-    async def test_a_walk_through_the_labels_meets_all_in_pages(self, store: HistoryStore) -> None:
+    async def test_a_walk_through_the_labels_meets_all_in_pages(self, store: KeepsBeside) -> None:
         mine = [parked(number) for number in range(450)]
         others = [parked(number, trigger_name=name) for number, name in enumerate(ODD_NAMES)]
         await store.parking.park([*mine, *others])
@@ -160,7 +160,7 @@ class ParkingContract:
         assert len(everything) == len(mine) + len(others)
         assert await labels_once(store, trigger="nobody's") == []
 
-    async def test_a_walk_goes_on_while_what_it_met_is_taken_out(self, store: HistoryStore) -> None:
+    async def test_a_walk_goes_on_while_what_it_met_is_taken_out(self, store: KeepsBeside) -> None:
         await store.parking.park([parked(number) for number in range(300)])
 
         met = 0
@@ -170,7 +170,7 @@ class ParkingContract:
         assert met == 300
         assert await store.parking.count() == 0
 
-    async def test_the_messages_of_a_uuid_are_found_without_the_others(self, store: HistoryStore) -> None:
+    async def test_the_messages_of_a_uuid_are_found_without_the_others(self, store: KeepsBeside) -> None:
         later = datetime(2024, 3, 1, tzinfo=UTC)
         await store.parking.park([parked(n) for n in range(40)])
         await store.parking.park([parked(200, uuid="u7", parked_at=later), parked(7, trigger_name="another")])
@@ -185,7 +185,7 @@ class ParkingContract:
         assert [label.id for label in await store.parking.of_uuid("u7", trigger=TRIGGER)] == [parked(200).id]
 
     @pytest.mark.parametrize("uuid", ['"', "%", "_", "\\", "größe→", "\0\n", '","uuid":"u1', " ", "\ud800"])
-    async def test_a_uuid_may_be_any_text_to_find_its_messages(self, store: HistoryStore, uuid: str) -> None:
+    async def test_a_uuid_may_be_any_text_to_find_its_messages(self, store: KeepsBeside, uuid: str) -> None:
         await store.parking.park([parked(1), parked(2, uuid=uuid, reason='"uuid":"u1"')])
 
         assert [label.id for label in await store.parking.of_uuid(uuid)] == [parked(2).id]
@@ -193,7 +193,7 @@ class ParkingContract:
 
     @pytest.mark.parametrize("record", ["{", "", "[]", '{"id": "other"}', '"\\ud800"', "null"])
     async def test_a_record_that_cannot_be_read_is_shown_and_hides_no_other(
-        self, store: HistoryStore, record: str
+        self, store: KeepsBeside, record: str
     ) -> None:
         before = datetime.now(UTC) - timedelta(minutes=5)
         await store.parking.park([parked(n) for n in range(3)])
@@ -214,7 +214,7 @@ class ParkingContract:
         assert await store.parking.list() == [parked(0), parked(2)]
 
     async def test_a_record_that_stands_under_anothers_id_is_shown_as_unreadable(
-        self, store: HistoryStore
+        self, store: KeepsBeside
     ) -> None:
         await store.parking.park([parked(1), parked(2)])
         await spoil_parked(store, parked(2).model_dump_json())
@@ -226,7 +226,7 @@ class ParkingContract:
             parked(2).id: ParkedKind.IN_DOUBT,
         }
 
-    async def test_messages_of_one_uuid_that_differ_are_all_kept(self, store: HistoryStore) -> None:
+    async def test_messages_of_one_uuid_that_differ_are_all_kept(self, store: KeepsBeside) -> None:
         bodies: list[Any] = [
             {"amount": 10, "to": "you"},
             {"amount": 99, "to": "me"},
@@ -244,7 +244,7 @@ class ParkingContract:
         twice = [copied.model_copy(update={"copies": 2}) for copied in copies]
         assert list(await store.parking.list(trigger=TRIGGER)) == twice
 
-    async def test_nobody_can_change_a_message_that_was_parked(self, store: HistoryStore) -> None:
+    async def test_nobody_can_change_a_message_that_was_parked(self, store: KeepsBeside) -> None:
         body: dict[str, Any] = {"lines": [1]}
         copy = parked(1, message=Message(body=body, uuid=Uuid("u1")))
         await store.parking.park([copy])
@@ -259,18 +259,18 @@ class ParkingContract:
         assert back.message is not None
         assert back.message.body == body
 
-    async def test_a_copy_without_a_traceback_can_be_read(self, store: HistoryStore) -> None:
+    async def test_a_copy_without_a_traceback_can_be_read(self, store: KeepsBeside) -> None:
         traced = parked(1, error_trace="Traceback (most recent call last):\n  File ...\nKeyError: 'ü\0🧾'\n")
         await store.parking.park([traced, parked(2)])
 
         assert list(await store.parking.list()) == [traced, parked(2)]
 
-    async def test_an_id_parked_twice_in_one_call_keeps_the_last(self, store: HistoryStore) -> None:
+    async def test_an_id_parked_twice_in_one_call_keeps_the_last(self, store: KeepsBeside) -> None:
         await store.parking.park([parked(1, reason="first"), parked(1, reason="second")])
 
         assert [message.reason for message in await store.parking.list()] == ["second"]
 
-    async def test_a_unique_beginning_of_an_id_is_enough(self, store: HistoryStore) -> None:
+    async def test_a_unique_beginning_of_an_id_is_enough(self, store: KeepsBeside) -> None:
         await store.parking.park([parked(0x11), parked(0x12), parked(0x21, trigger_name="another")])
 
         assert await store.parking.get("0011") == parked(0x11)
@@ -279,13 +279,13 @@ class ParkingContract:
         assert await store.parking.get("0021", trigger="another") == parked(0x21, trigger_name="another")
         assert await store.parking.get("0021", trigger=TRIGGER) is None
 
-    async def test_a_wildcard_is_no_beginning_of_an_id(self, store: HistoryStore) -> None:
+    async def test_a_wildcard_is_no_beginning_of_an_id(self, store: KeepsBeside) -> None:
         await store.parking.park([parked(1)])
 
         for wildcard in ("%", "*", "_", "?", "[0]", "00__", "0001%"):
             assert await store.parking.get(wildcard) is None
 
-    async def test_parked_messages_are_listed_oldest_first(self, store: HistoryStore) -> None:
+    async def test_parked_messages_are_listed_oldest_first(self, store: KeepsBeside) -> None:
         await store.parking.park([parked(3), parked(1)])
         await store.parking.park([parked(2, trigger_name="another")])
 
@@ -294,7 +294,7 @@ class ParkingContract:
         assert [message.uuid for message in await store.parking.list(trigger=TRIGGER)] == ["u1", "u3"]
         assert list(await store.parking.list(trigger="nobody's")) == []
 
-    async def test_a_parked_message_is_removed_once(self, store: HistoryStore) -> None:
+    async def test_a_parked_message_is_removed_once(self, store: KeepsBeside) -> None:
         await store.parking.park([parked(1), parked(2), parked(1, trigger_name="another")])
 
         assert await store.parking.remove(parked(1))
@@ -305,7 +305,7 @@ class ParkingContract:
         assert await store.parking.count(trigger=TRIGGER) == 1
         assert await store.parking.count(trigger="another") == 1
 
-    async def test_the_parking_lot_of_odd_triggers(self, store: HistoryStore) -> None:
+    async def test_the_parking_lot_of_odd_triggers(self, store: KeepsBeside) -> None:
         await store.parking.park([parked(n, trigger_name=name) for n, name in enumerate(ODD_NAMES)])
 
         for n, name in enumerate(ODD_NAMES):

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 
 from history import EntryOutcome, Parked, open_history
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
-from history.store import HistoryStore
 from tests.crash.helpers import deaths
 from tests.crash.helpers.deaths import DEATHS, DOOMED, UUIDS, Death
 from tests.crash.victims.victim import effects_of, events_of
@@ -159,7 +159,7 @@ def _prepare(history: str) -> None:
 def _look(
     folder: Path,
     count: Callable[[str], int],
-    store: HistoryStore,
+    store: KeepsBeside,
     death: Death,
     sent: Sequence[tuple[str, str]],
 ) -> Left:
@@ -182,7 +182,7 @@ def _look(
     )
 
 
-def _journal(store: HistoryStore, death: Death) -> frozenset[str]:
+def _journal(store: KeepsBeside, death: Death) -> frozenset[str]:
     journal = kept_in(store).journal
     return frozenset(line.verdict for line in drive(journal.read(death.name, DOOMED)))
 

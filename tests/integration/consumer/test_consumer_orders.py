@@ -9,9 +9,10 @@ import pytest
 
 from history import MemoryHistory, Verb, open_history
 from history.beside.control import Control
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
 from history.redis.connection.client import keys_of
-from history.store import Beat, Counts, Heard, HistoryStore, Overview, Report, TriggerState
+from history.store import Beat, Counts, Heard, Overview, Report, TriggerState
 from history.store.records import NO_TRIGGER
 from tests.fixtures.databases import asked
 from tests.fixtures.histories import FragileHistory, with_store
@@ -32,19 +33,19 @@ def quick_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("triggers.consumer.orders.BEAT_INTERVAL", 0.05)
 
 
-def overview(store: HistoryStore) -> Overview:
+def overview(store: KeepsBeside) -> Overview:
     return drive(store.control.overview())
 
 
-def beats(store: HistoryStore) -> Sequence[Beat]:
+def beats(store: KeepsBeside) -> Sequence[Beat]:
     return overview(store).beats
 
 
-def states(store: HistoryStore) -> list[TriggerState]:
+def states(store: KeepsBeside) -> list[TriggerState]:
     return [beat.report.state for beat in beats(store)]
 
 
-def order(store: HistoryStore, verb: Verb, *names: str) -> None:
+def order(store: KeepsBeside, verb: Verb, *names: str) -> None:
     """Give an order, and wait until it was heard of the consumer that it has obeyed."""
     number = drive(store.control.order(verb, names))
 
@@ -82,7 +83,7 @@ def held(url: str, stream: str) -> int:
 
 class TestSuspending:
     def test_what_runs_ends_and_what_was_fetched_is_given_back(
-        self, lane: Lane, redis_url: str, history_url: str, store: HistoryStore
+        self, lane: Lane, redis_url: str, history_url: str, store: KeepsBeside
     ) -> None:
         work = Work()
         send(redis_url, "orders", "a", "b", "c")
@@ -105,7 +106,7 @@ class TestSuspending:
         assert overview(store).statistics["orders"].new == 3
 
     def test_only_the_trigger_that_was_named_is_suspended(
-        self, lane: Lane, redis_url: str, history_url: str, store: HistoryStore
+        self, lane: Lane, redis_url: str, history_url: str, store: KeepsBeside
     ) -> None:
         triggers = [lane.trigger(name, lambda _: None) for name in ("orders", "returns")]
 
@@ -121,7 +122,7 @@ class TestSuspending:
 
 class TestDisabling:
     def test_the_consumer_leaves_and_comes_back(
-        self, lane: Lane, redis_url: str, history_url: str, store: HistoryStore
+        self, lane: Lane, redis_url: str, history_url: str, store: KeepsBeside
     ) -> None:
         work = Work()
         send(redis_url, "orders", "a", "b")
@@ -141,7 +142,7 @@ class TestDisabling:
 
 class TestHistoryAway:
     def test_messages_do_not_wait_for_beats_and_nothing_that_was_counted_is_lost(
-        self, lane: Lane, redis_url: str, fragile_history: FragileHistory, store: HistoryStore
+        self, lane: Lane, redis_url: str, fragile_history: FragileHistory, store: KeepsBeside
     ) -> None:
         orders = lane.trigger("orders", lambda _: None, history=None)
         with lane.run([orders], redis_url, history=fragile_history.url) as running:

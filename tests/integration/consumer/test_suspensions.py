@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from history import ConfigurationError, MemoryHistory, Verb, open_history
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
-from history.store import HistoryStore
 from tests.fixtures.network import NetworkBefore
 from tests.fixtures.servers.activemq import ACTIVEMQ
 from tests.fixtures.waiting import eventually
@@ -68,7 +68,7 @@ no_order = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def store(redis_url: str) -> Iterator[HistoryStore]:
+def store(redis_url: str) -> Iterator[KeepsBeside]:
     store = open_history(redis_url)
     yield store
     drive(store.close())
@@ -80,7 +80,7 @@ def shop(
     lane: Lane,
     make: Make,
     redis_url: str,
-    store: HistoryStore,
+    store: KeepsBeside,
     *,
     ordered: bool,
 ) -> Shop:

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from starlette.applications import Starlette
 
 from history import Message, open_history
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
-from history.store import HistoryStore
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
 from tests.integration.dashboard.browser import Browser, keys_of
 from triggers import FatalError, trigger
@@ -44,7 +44,7 @@ class Site:
     """A dashboard, its history, and what its service has done."""
 
     url: str
-    store: HistoryStore
+    store: KeepsBeside
     done: list[str] = field(default_factory=list[str])
     app: Starlette = field(init=False)
     browsers: list[Browser] = field(default_factory=list[Browser])
@@ -77,7 +77,7 @@ class Site:
         return made
 
     def park(
-        self, uuid: str, body: Any = None, *, minutes: int = 0, store: HistoryStore | None = None, **more: Any
+        self, uuid: str, body: Any = None, *, minutes: int = 0, store: KeepsBeside | None = None, **more: Any
     ) -> Parked:
         """Leave a message In Doubt, as a worker does that died at it: in a store, by default the site's."""
         store, claimed_as = (self.store, "book") if store is None else (store, more["trigger_name"])

@@ -8,8 +8,9 @@ import pytest
 
 from history import Parked, State, open_history
 from history.beside.journal import JournalLine
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
-from history.store import DecisionKind, HistoryStore, OperatorDecision, ParkedLabel
+from history.store import DecisionKind, OperatorDecision, ParkedLabel
 from tests.fixtures.beside import kept_in
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.dashboard.browser import Browser, desk_during_an_outage, keys_of, text_of
@@ -31,7 +32,7 @@ class Two:
     """A dashboard over the history of ``book``, and the history of ``ship``."""
 
     site: Site
-    second: HistoryStore
+    second: KeepsBeside
 
     def park(self, uuid: str, *, minutes: int = 0) -> Parked:
         """Leave a message of ``ship`` In Doubt, in its history."""

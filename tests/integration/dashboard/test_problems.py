@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
 from history.opening import open_history
-from history.store import HistoryStore
 from history.store.control import Report, TriggerState, Trouble, TroubleKind, Verb
 from tests.fixtures.waiting import eventually
 from tests.integration.dashboard.browser import Browser, desk_during_an_outage, text_of
@@ -31,7 +31,7 @@ def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulse, "FRESH", 0.0)
 
 
-def beat(store: HistoryStore, name: str = "book", consumer: str = "c-1", **facts: Any) -> None:
+def beat(store: KeepsBeside, name: str = "book", consumer: str = "c-1", **facts: Any) -> None:
     report = Report.model_validate({"consumer": consumer, "trigger": name, **facts})
     drive(store.control.beat(f"token of {consumer}", [report]))
 

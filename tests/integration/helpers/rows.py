@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import JsonValue
 
 from history import Entry, EntryOutcome, Message, Parked, ParkedKind, State, Uuid, open_history
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
-from history.store import HistoryStore
 from resolvers import Resolution
 from triggers import Delivery, Outcome, Trigger, trigger
 from triggers.events import Cause, RetrievalFailureEvent, on_retrieval_failure
@@ -58,7 +58,7 @@ class Bench:
     heard: list[RetrievalFailureEvent] = field(default_factory=list[RetrievalFailureEvent])
 
     def __post_init__(self) -> None:
-        self.store: HistoryStore = open_history(self.url)
+        self.store: KeepsBeside = open_history(self.url)
         self.closing.callback(lambda: drive(self.store.close()))
         self.closing.callback(on_retrieval_failure(NAME)(self.heard.append).cancel)
 

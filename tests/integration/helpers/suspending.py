@@ -8,8 +8,9 @@ from uuid import uuid4
 
 import pytest
 
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
-from history.store import HistoryStore, Verb
+from history.store import Verb
 from tests.fixtures.network import Network
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Lane, Running
@@ -26,7 +27,7 @@ SOON = timedelta(seconds=0.05)
 class Shop:
     """A trigger over one provider, whose service fails as its test says, and what ran in it, in order."""
 
-    def __init__(self, lane: Lane, url: str, history: str, store: HistoryStore, *, ordered: bool) -> None:
+    def __init__(self, lane: Lane, url: str, history: str, store: KeepsBeside, *, ordered: bool) -> None:
         self._lane, self._url, self._history, self._store = lane, url, history, store
         self.ordered = ordered
         self.destination = f"orders-{uuid4().hex[:8]}"

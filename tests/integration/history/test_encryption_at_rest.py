@@ -10,13 +10,14 @@ import pytest
 from sqlalchemy import Engine, inspect, text
 
 from history import ConfigurationError, Message, Parked, ParkedKind, Uuid, open_history
+from history.beside.kept import KeepsBeside
 from history.beside.parking import MESSAGES
 from history.beside.results import RESULTS, KeptResult, Results
 from history.beside.sealing import why_locked
 from history.bridge import drive
 from history.sql.database.engine import open_engine
 from history.sql.links.history import LinkHistory
-from history.store import HistoryStore, Hold, JoinPart, JoinTerms, ParkedLabel
+from history.store import Hold, JoinPart, JoinTerms, ParkedLabel
 from history.support.encryption import DecryptionError, MissingKeyError
 from tests.contract.beside.parking import labels_once, parked
 from tests.fixtures.beside import kept_in
@@ -53,29 +54,29 @@ def url(history_url: str, keys: Path) -> str:
 
 
 @contextmanager
-def opened(url: str) -> Generator[HistoryStore]:
+def opened(url: str) -> Generator[KeepsBeside]:
     store = open_history(url)
     yield store
     drive(store.close())
 
 
 @pytest.fixture
-def store(url: str) -> Iterator[HistoryStore]:
+def store(url: str) -> Iterator[KeepsBeside]:
     with opened(url) as store:
         yield store
 
 
-def results_in(store: HistoryStore) -> Results:
+def results_in(store: KeepsBeside) -> Results:
     return kept_in(store).results
 
 
-def fill(store: HistoryStore) -> None:
+def fill(store: KeepsBeside) -> None:
     drive(store.parking.park(WITH_CARD))
     drive(results_in(store).put(TRIGGER, "u1", KEPT, DAY))
     drive(join(store))
 
 
-async def join(store: HistoryStore) -> None:
+async def join(store: KeepsBeside) -> None:
     """Add the first of two messages to a join, unless it is there."""
     claim = (await store.claim(TRIGGER, ["joined"], "owner", DAY))[0]
     part = JoinPart(activation="a", destination="orders", fence=claim.fence, message=JOINED)
@@ -83,7 +84,7 @@ async def join(store: HistoryStore) -> None:
     await store.joining.add(TRIGGER, part, terms, Hold("owner", DAY))
 
 
-def joined(store: HistoryStore) -> list[Message]:
+def joined(store: KeepsBeside) -> list[Message]:
     return [
         part.message for period in drive(store.joining.waiting(TRIGGER)) for part in period.parts.values()
     ]
@@ -135,7 +136,7 @@ def test_a_card_number_is_found_in_a_plain_store_and_in_no_encrypted_one(
     assert CARD.encode() in plain
 
 
-def test_whoever_has_the_key_reads_what_was_written(url: str, store: HistoryStore) -> None:
+def test_whoever_has_the_key_reads_what_was_written(url: str, store: KeepsBeside) -> None:
     fill(store)
     with opened(url) as another:
         assert list(drive(another.parking.list())) == WITH_CARD
@@ -144,7 +145,7 @@ def test_whoever_has_the_key_reads_what_was_written(url: str, store: HistoryStor
         assert joined(another) == [JOINED]
 
 
-async def test_the_asyncio_form_of_a_history_has_the_same_key(url: str, store: HistoryStore) -> None:
+async def test_the_asyncio_form_of_a_history_has_the_same_key(url: str, store: KeepsBeside) -> None:
     fill(store)
     another = open_history(url).for_asyncio()
 
@@ -153,7 +154,7 @@ async def test_the_asyncio_form_of_a_history_has_the_same_key(url: str, store: H
     await another.close()
 
 
-def test_what_was_plain_stays_readable(history_url: str, store: HistoryStore) -> None:
+def test_what_was_plain_stays_readable(history_url: str, store: KeepsBeside) -> None:
     with opened(history_url) as before:
         fill(before)
 
@@ -166,7 +167,7 @@ def test_what_was_plain_stays_readable(history_url: str, store: HistoryStore) ->
 
 @pytest.mark.parametrize("has_other_key", [False, True])
 def test_without_the_key_each_value_says_so_and_hides_no_other(
-    history_url: str, store: HistoryStore, tmp_path: Path, *, has_other_key: bool
+    history_url: str, store: KeepsBeside, tmp_path: Path, *, has_other_key: bool
 ) -> None:
     fill(store)
     other = write_keys(tmp_path / "other", a_key())
@@ -192,7 +193,7 @@ def test_without_the_key_each_value_says_so_and_hides_no_other(
 
 
 def test_keys_are_exchanged_while_services_run(
-    history_url: str, url: str, store: HistoryStore, keys: Path
+    history_url: str, url: str, store: KeepsBeside, keys: Path
 ) -> None:
     (old,) = keys.read_text().split()
     drive(store.parking.park([WITH_CARD[0]]))
@@ -236,7 +237,7 @@ def test_a_value_that_was_put_in_anothers_place_is_refused(tmp_path: Path, keys:
 
 
 def test_a_trigger_parks_and_keeps_results_encrypted_and_claims_as_before(
-    history_url: str, url: str, store: HistoryStore, tmp_path: Path
+    history_url: str, url: str, store: KeepsBeside, tmp_path: Path
 ) -> None:
     @trigger("orders", name="pay", history=url, keep_result=True, local_parking_file=tmp_path / "local")
     def pay(card: str) -> str:
@@ -266,7 +267,7 @@ def test_what_is_parked_inside_a_transaction_is_encrypted_too(tmp_path: Path, ke
 
     async def park() -> None:
         async with await store.transaction() as transaction:
-            await transaction.history.parking.park([WITH_CARD[0]])
+            await kept_in(transaction.history).parking.park([WITH_CARD[0]])
 
     drive(park())
 

@@ -9,10 +9,11 @@ import pytest
 from sqlalchemy import Connection, text
 
 from history import MemoryHistory, open_history
+from history.beside.kept import KeepsBeside
 from history.beside.results import KeptResult, Results
 from history.bridge import drive
 from history.sql import OffsetHistory, SqlHistory
-from history.store import HistoryStore, Parked
+from history.store import Parked
 from tests.fixtures.beside import EntriesOnly, kept_in
 from tests.fixtures.databases import engine_at
 from triggers import FailedBeforeError, Message, Outcome, trigger
@@ -33,7 +34,7 @@ def delivered(history: Any, count: int, **options: Any) -> Outcome:
         return outcome
 
 
-def parked_in(store: HistoryStore) -> Parked:
+def parked_in(store: KeepsBeside) -> Parked:
     (label,) = drive(store.parking.labels(trigger="book")).labels
     copy = drive(store.parking.get(label.id))
     assert copy is not None

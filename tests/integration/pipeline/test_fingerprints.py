@@ -14,8 +14,9 @@ import pytest
 
 from history import ConfigurationError, MemoryHistory, open_history
 from history.beside.fingerprints import BodyOf, Fingerprints, first_of
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
-from history.store import DecisionKind, HistoryStore, OperatorDecision, ParkedLabel
+from history.store import DecisionKind, OperatorDecision, ParkedLabel
 from tests import ROOT
 from tests.fixtures.waiting import eventually
 from triggers import Cause, FatalError, Message, Outcome, trigger
@@ -41,7 +42,7 @@ def booking(history: Any, runs: list[Any], **options: Any) -> Any:
 
 
 @contextmanager
-def opened(url: str) -> Generator[HistoryStore]:
+def opened(url: str) -> Generator[KeepsBeside]:
     store = open_history(url)
     try:
         yield store

@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import Connection
 
 from history import Message, ParkedKind, open_history
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
-from history.store import HistoryStore
 from triggers import FatalError, trigger
 
 
@@ -17,14 +17,14 @@ def history(sql_database: str) -> str:
 
 
 @pytest.fixture
-def store(history: str) -> Iterator[HistoryStore]:
+def store(history: str) -> Iterator[KeepsBeside]:
     opened = open_history(history)
     yield opened
     drive(opened.close())
 
 
 def test_an_atomic_trigger_parks_a_failed_message_once_and_counts_its_copies(
-    history: str, store: HistoryStore
+    history: str, store: KeepsBeside
 ) -> None:
     @trigger("orders", name="book", history=history, transacted=True)
     def book(message: Message, connection: Connection) -> None:
@@ -44,7 +44,7 @@ def test_an_atomic_trigger_parks_a_failed_message_once_and_counts_its_copies(
     assert [one.message.body for one in parked if one.message is not None] == [{"id": 1}, {"id": 2}]
 
 
-def test_a_message_in_doubt_that_was_sent_twice_is_parked_once(history: str, store: HistoryStore) -> None:
+def test_a_message_in_doubt_that_was_sent_twice_is_parked_once(history: str, store: KeepsBeside) -> None:
     @trigger("orders", name="book", history=history, lease=None)
     def book(message: Message) -> None:
         raise AssertionError

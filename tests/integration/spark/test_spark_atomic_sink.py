@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from sqlalchemy import Connection, Engine, create_engine, text
 
 from history import ConfigurationError, EntryOutcome, ParkedKind, open_history
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
-from history.store import HistoryStore
 from resolvers import Resolution
 from tests.fixtures.servers.spark import SPARK
 from tests.integration.helpers.orders import frame
@@ -37,7 +37,7 @@ class Shop:
 
     url: str
     engine: Engine
-    store: HistoryStore
+    store: KeepsBeside
 
     def booked(self) -> Counter[str]:
         with self.engine.connect() as connection:

@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from sqlalchemy import create_engine, text
 
-from history import ConfigurationError, HistoryStore, Parked, ParkedKind, open_history
+from history import ConfigurationError, Parked, ParkedKind, open_history
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
 from tests.fixtures.servers.spark import SPARK
 from tests.integration.helpers.orders import frame
@@ -54,7 +55,7 @@ def counts_of(report: BatchReport) -> Counts:
 
 
 @contextmanager
-def opened(url: str) -> Generator[HistoryStore]:
+def opened(url: str) -> Generator[KeepsBeside]:
     store = open_history(url)
     yield store
     drive(store.close())

@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Protocol, runtime_checkable
 from uuid import uuid4
 
-from history.beside.kept import beside_of
+from history.beside.kept import KeepsBeside, beside_of
 from history.bridge import drive
 from history.entry import Settlement
 from history.message import Uuid
@@ -75,7 +75,7 @@ def of_history(
 
 
 def of_place(
-    away: Away, of: str, store: HistoryStore, trigger: str, capability: Capability, last: Check
+    away: Away, of: str, store: KeepsBeside, trigger: str, capability: Capability, last: Check
 ) -> Iterator[CheckFinding]:
     """Check a store that is used only for one purpose; ``last`` is as in :func:`of_history`."""
     yield from away.looked(

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from history.beside.comments import Comment
-from history.beside.kept import needed_beside
+from history.beside.kept import KeepsBeside, needed_beside
 from history.beside.parking import Parking
 from history.beside.sealing import why_locked
 from history.beside.security import SecurityEvent
 from history.bridge import drive
 from history.errors import ConfigurationError
-from history.store import HistoryStore
 from history.store.decisions import DecisionKind
 from history.store.parking import ParkedLabel, oldest_first
 from triggers.cli.parked.deciding import COLUMNS, carry_out, login, preview
@@ -321,7 +320,7 @@ def decisions(
 
 
 def _chosen(
-    lot: Parking, store: HistoryStore | None, request: DecisionRequest, triggers: "Sequence[AnyTrigger]" = ()
+    lot: Parking, store: KeepsBeside | None, request: DecisionRequest, triggers: "Sequence[AnyTrigger]" = ()
 ) -> Sequence[ParkedLabel]:
     """Find the messages of a request; if there are none, its trigger must be a known one."""
     labels = chosen(lot, request.parked_ids, request.selection)
@@ -333,7 +332,7 @@ def _chosen(
 @contextmanager
 def _lot(
     history: str | None, *, local: bool, entries: bool = False
-) -> Generator[tuple[Parking, HistoryStore | None]]:
+) -> Generator[tuple[Parking, KeepsBeside | None]]:
     """Open a lot, and the history beside it; for the local file only if its entries are needed."""
     if not local:
         with opened(history) as store:

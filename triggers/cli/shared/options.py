@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from history.beside.kept import KeepsBeside
 from history.beside.parking import Parking
 from history.bridge import drive
 from history.errors import ConfigurationError
@@ -104,7 +105,7 @@ def limit_option(usual: int = 50) -> Any:
 
 
 @contextmanager
-def opened(history: str | None, *, makes: bool = False) -> Generator[HistoryStore]:
+def opened(history: str | None, *, makes: bool = False) -> Generator[KeepsBeside]:
     """Open the history of a command, to look into it; with ``makes`` a new file is made.
 
     Raises:

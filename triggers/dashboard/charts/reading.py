@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from history.beside.charts import ChartStep
-from history.beside.kept import beside_of
 from history.bridge import drive
 from history.errors import DoubtlessError
 from triggers.dashboard.charts.series import ChartPeriod, Parts, PeriodPart, Values, parts_of, values_of
@@ -95,13 +94,13 @@ class Charts:
                 continue
 
     def _read_one(self, name: str) -> None:
-        kept, before, now = beside_of(self._pulse.store_of(name)), self._known.get(name), self._clock()
+        charts, before, now = self._pulse.store_of(name).charts, self._known.get(name), self._clock()
         made = _Known(now)
-        if kept is not None and before is not None and now - before.read_at < ALL_AGAIN:
-            steps = drive(kept.charts.steps(name, hours=1))
+        if before is not None and now - before.read_at < ALL_AGAIN:
+            steps = drive(charts.steps(name, hours=1))
             made.parts = {period: _newer(_of(before.parts, period), steps, period) for period in ChartPeriod}
-        elif kept is not None:
-            steps = drive(kept.charts.steps(name))
+        else:
+            steps = drive(charts.steps(name))
             made.parts = {period: parts_of(steps, period) for period in ChartPeriod}
         with self._lock:
             self._known[name] = made

@@ -7,8 +7,9 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Condition, Event, Lock, Thread
 
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
-from history.store import CLAIM_BATCH, HistoryStore
+from history.store import CLAIM_BATCH
 from history.store.decisions import DecisionKind, OperatorDecision
 from history.store.parking import ParkedLabel
 from history.support.rendering import exception_info, text_of
@@ -60,7 +61,7 @@ class Jobs:
 
     def __init__(
         self,
-        store_of: Callable[[str], HistoryStore],
+        store_of: Callable[[str], KeepsBeside],
         surveyor: Surveys,
         triggers: dict[str, AnyTrigger],
         history: str,
@@ -191,7 +192,7 @@ class Jobs:
             job.finished.set()
 
     def _settle(
-        self, share: Share, labels: Sequence[ParkedLabel], step: OperatorDecision, store: HistoryStore
+        self, share: Share, labels: Sequence[ParkedLabel], step: OperatorDecision, store: KeepsBeside
     ) -> Sequence[ParkedLabel]:
         taken: list[ParkedLabel] = []
         for verdict in drive(decide(labels, step, lot=store.parking, store=store)):
@@ -212,7 +213,7 @@ class Jobs:
         share: Share,
         labels: Sequence[ParkedLabel],
         step: OperatorDecision,
-        store: HistoryStore,
+        store: KeepsBeside,
         outcomes: Outcomes,
     ) -> _Turns:
         drive(decide(labels, step, lot=store.parking, store=None))
@@ -240,7 +241,7 @@ class Jobs:
             return f"{job.cancelled_by} cancelled it"
         return "the dashboard was stopped" if self._ending.is_set() else BROKE_OFF
 
-    def _run_one(self, share: Share, label: ParkedLabel, store: HistoryStore, outcomes: Outcomes) -> bool:
+    def _run_one(self, share: Share, label: ParkedLabel, store: KeepsBeside, outcomes: Outcomes) -> bool:
         """Run one message; return whether it is not parked any more."""
         trigger = self._triggers[label.trigger_name]
         row = run_row(store.parking, label, trigger, self._history, outcomes)

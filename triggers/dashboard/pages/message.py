@@ -7,11 +7,10 @@ from starlette.responses import Response
 
 from history.beside.comments import Comment
 from history.beside.journal import JournalLine
-from history.beside.kept import beside_of, needed_beside
+from history.beside.kept import KeepsBeside
 from history.beside.sealing import why_locked
 from history.beside.security import SecurityEvent
 from history.bridge import drive
-from history.store import HistoryStore
 from history.store.parking import Parked, ParkedKind
 from triggers.dashboard.pages.export import row
 from triggers.dashboard.pages.parked import decisions_about, why_not_run
@@ -106,7 +105,7 @@ def comment(visit: Visit) -> Response:
     if parked is None:
         return _gone(visit)
     trigger, assign = parked.trigger_name, visit.given("assign")
-    comments = needed_beside(visit.operations.store_of(trigger), "history", "comments").comments
+    comments = visit.operations.store_of(trigger).comments
     before = drive(comments.assigned(trigger, [parked.id])).get(parked.id, "")
     is_same = assign is not None and assign.strip() == before
     written = Comment.checked(
@@ -138,11 +137,8 @@ def _facts(
     }
 
 
-def _lines_of(store: HistoryStore, parked: Parked) -> Sequence[JournalLine]:
-    kept = beside_of(store)
-    if kept is None or parked.uuid is None:
-        return []
-    return drive(kept.journal.read(parked.trigger_name, parked.uuid))
+def _lines_of(store: KeepsBeside, parked: Parked) -> Sequence[JournalLine]:
+    return [] if parked.uuid is None else drive(store.journal.read(parked.trigger_name, parked.uuid))
 
 
 def question(parked: Parked) -> str:

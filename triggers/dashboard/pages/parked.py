@@ -6,11 +6,10 @@ from typing import Any
 from starlette.responses import Response
 
 from history.beside.filters import Filters, StoredFilter, name_of
-from history.beside.kept import beside_of, needed_beside
+from history.beside.kept import KeepsBeside
 from history.beside.security import SecurityEvent
 from history.bridge import drive
 from history.errors import DoubtlessError
-from history.store import HistoryStore
 from history.store.decisions import DecisionKind
 from history.store.parking import ParkedKind
 from triggers.configuration.nearest import listed
@@ -111,12 +110,9 @@ def group(visit: Visit) -> Response:
     )
 
 
-def assigned_of(store: HistoryStore, trigger: str, lines: Sequence[Line]) -> Mapping[str, str]:
+def assigned_of(store: KeepsBeside, trigger: str, lines: Sequence[Line]) -> Mapping[str, str]:
     """Return to whom messages are assigned, by their ids."""
-    kept = beside_of(store)
-    if kept is None or not lines:
-        return {}
-    return drive(kept.comments.assigned(trigger, [line.id for line in lines]))
+    return drive(store.comments.assigned(trigger, [line.id for line in lines])) if lines else {}
 
 
 def possible(visit: Visit, groups: Sequence[Group]) -> list[str]:
@@ -188,7 +184,7 @@ def _answer(visit: Visit, values: Mapping[str, str]) -> Response:
 
 
 def _filters(visit: Visit) -> Filters:
-    return needed_beside(visit.operations.store, "history", "filters").filters
+    return visit.operations.store.filters
 
 
 def _shown(saved: StoredFilter) -> Mapping[str, Any]:

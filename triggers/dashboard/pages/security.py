@@ -6,7 +6,6 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from starlette.responses import Response
 
-from history.beside.kept import needed_beside
 from history.beside.security import SecurityEvent, SecurityLog, SecurityRecord
 from history.bridge import drive
 from history.errors import ConfigurationError
@@ -59,7 +58,7 @@ def security(visit: Visit) -> Response:
         visit.asked("who") or None, visit.asked("what") or None, _day(visit, "since"), _day(visit, "until")
     )
     refuse_unknown("what", "event", wanted.what, [event.value for event in SecurityEvent])
-    log = needed_beside(visit.operations.store, "history", "security log").security_log
+    log = visit.operations.store.security_log
     visit.operations.recorder.wait(PATIENCE)
     rows, cursor = _found(log, wanted, visit.asked("cursor"))
     return visit.show(

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from triggers.guards.celery.task import GivenUpError, guarded
+    from triggers.guards.celery.task import GivenUpError as GivenUpError
+    from triggers.guards.celery.task import guarded as guarded
 else:  # a type checker would accept any name
     __getattr__ = lazy(__name__)
-
-__all__ = ["GivenUpError", "guarded"]

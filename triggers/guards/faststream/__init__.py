@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from triggers.guards.faststream.middleware import guarded
+    from triggers.guards.faststream.middleware import guarded as guarded
 else:  # a type checker would accept any name
     __getattr__ = lazy(__name__)
-
-__all__ = ["guarded"]

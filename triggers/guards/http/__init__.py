@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from triggers.guards.http.middleware import IdempotencyKey
-    from triggers.guards.http.request import Request
+    from triggers.guards.http.middleware import IdempotencyKey as IdempotencyKey
+    from triggers.guards.http.request import Request as Request
 else:  # a type checker would accept any name
     __getattr__ = lazy(__name__)
-
-__all__ = ["IdempotencyKey", "Request"]

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from triggers.guards.taskiq.middleware import GivenUpError, guarded
+    from triggers.guards.taskiq.middleware import GivenUpError as GivenUpError
+    from triggers.guards.taskiq.middleware import guarded as guarded
 else:  # a type checker would accept any name
     __getattr__ = lazy(__name__)
-
-__all__ = ["GivenUpError", "guarded"]

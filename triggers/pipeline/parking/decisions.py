@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from history.beside.fingerprints import NO_FENCE
+from history.beside.kept import beside_of
 from history.beside.parking import Parking
 from history.entry import Claim, Entry, EntryOutcome, Settlement, State
 from history.message import Uuid
@@ -177,7 +178,7 @@ async def _finish(
     settlements: Mapping[str, Settlement],
 ) -> Sequence[DecisionResult]:
     """Settle and remove: in one step if the lot is beside the history, else one after the other."""
-    if lot is store.parking:
+    if (kept := beside_of(store)) is not None and lot is kept.parking:
         return await _carry_out(trigger, labels, decision, lot, settlements)
     answers = await store.settle(trigger, list(settlements.values()))
     settled = {uuid for uuid, done in zip(settlements, answers, strict=True) if done}

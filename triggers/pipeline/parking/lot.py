@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+from history.beside.kept import KeepsBeside
 from history.beside.parking import Parking
 from history.bridge import drive
 from history.errors import UnavailableError
@@ -57,7 +58,7 @@ class ParkingLot:
     ) -> None:
         self._primary = primary
         self._local_file = local_file
-        self._local: HistoryStore | None = None
+        self._local: KeepsBeside | None = None
         self._owned = owned
         self._refused: _Episode | None = None
         self._kept: _Episode | None = None
@@ -124,7 +125,7 @@ class ParkingLot:
             )
             yield kept.trouble().model_copy(update={"count": self.kept_locally})
 
-    def _open_local(self) -> HistoryStore:
+    def _open_local(self) -> KeepsBeside:
         if self._local is None:
             cipher = getattr(self._primary, "cipher", None)  # a user's own lot has none
             self._local = _open_local(self._local_file, cipher)
@@ -148,7 +149,7 @@ def _cause_of(error: Exception) -> str:
     return reason_of(error.__cause__) if isinstance(error, UnavailableError) else text_of(error)
 
 
-def _open_local(file: Path | None, cipher: Cipher | None) -> HistoryStore:
+def _open_local(file: Path | None, cipher: Cipher | None) -> KeepsBeside:
     path = file or local_parking_file()
     make_folder(path.parent)
     make_private(path)

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from triggers.providers.amqp.provider import Amqp
+    from triggers.providers.amqp.provider import Amqp as Amqp
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(__name__)
-
-__all__ = ["Amqp"]

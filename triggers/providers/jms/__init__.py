@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from triggers.providers.jms.provider import JmsProvider
-    from triggers.providers.jms.settings import JmsSettings
+    from triggers.providers.jms.provider import JmsProvider as JmsProvider
+    from triggers.providers.jms.settings import JmsSettings as JmsSettings
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(__name__)
-
-__all__ = ["JmsProvider", "JmsSettings"]

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from triggers.providers.nats.provider import Nats
+    from triggers.providers.nats.provider import Nats as Nats
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(__name__)
-
-__all__ = ["Nats"]

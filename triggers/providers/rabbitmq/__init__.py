@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from triggers.providers.rabbitmq.provider import RabbitMQ
+    from triggers.providers.rabbitmq.provider import RabbitMQ as RabbitMQ
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(__name__)
-
-__all__ = ["RabbitMQ"]

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from triggers.providers.redis_streams.provider import RedisStreams
-    from triggers.providers.redis_streams.settings import StreamSettings
+    from triggers.providers.redis_streams.provider import RedisStreams as RedisStreams
+    from triggers.providers.redis_streams.settings import StreamSettings as StreamSettings
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(__name__)
-
-__all__ = ["RedisStreams", "StreamSettings"]

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from triggers.providers.sqljms.provider import SqlJms
-    from triggers.providers.sqljms.settings import SqlJmsSettings
+    from triggers.providers.sqljms.provider import SqlJms as SqlJms
+    from triggers.providers.sqljms.settings import SqlJmsSettings as SqlJmsSettings
 else:
     __getattr__ = lazy(__name__)
-
-__all__ = ["SqlJms", "SqlJmsSettings"]

@@ -25,20 +25,12 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from triggers.providers.sqlremote.agent.hooks import Hooks
-    from triggers.providers.sqlremote.capture.changes import Change, apply_changes
-    from triggers.providers.sqlremote.links import Links
-    from triggers.providers.sqlremote.publication.publication import Publication
-    from triggers.providers.sqlremote.settings import LinkSettings, RemoteSettings
+    from triggers.providers.sqlremote.agent.hooks import Hooks as Hooks
+    from triggers.providers.sqlremote.capture.changes import Change as Change
+    from triggers.providers.sqlremote.capture.changes import apply_changes as apply_changes
+    from triggers.providers.sqlremote.links import Links as Links
+    from triggers.providers.sqlremote.publication.publication import Publication as Publication
+    from triggers.providers.sqlremote.settings import LinkSettings as LinkSettings
+    from triggers.providers.sqlremote.settings import RemoteSettings as RemoteSettings
 else:
     __getattr__ = lazy(__name__)
-
-__all__ = [
-    "Change",
-    "Hooks",
-    "LinkSettings",
-    "Links",
-    "Publication",
-    "RemoteSettings",
-    "apply_changes",
-]

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from triggers.providers.sqs.provider import Sqs
+    from triggers.providers.sqs.provider import Sqs as Sqs
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(__name__)
-
-__all__ = ["Sqs"]

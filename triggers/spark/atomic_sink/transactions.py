@@ -15,6 +15,7 @@ from pyspark import TaskContext
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from history.beside.fingerprints import NO_FENCE
+from history.beside.kept import beside_of
 from history.entry import Claim, Entry, EntryOutcome, Fence, Settlement, State, digest
 from history.errors import HistoryUnavailableError, TransactionConflictError, UnavailableError
 from history.message import Uuid
@@ -276,8 +277,8 @@ class Chunk:
 
     async def _put_aside(self, judge: Judge, runs: Sequence[Run]) -> None:
         parked = [run.copy(self.of.batch.trigger.name) for run in runs if run.parks]
-        if parked and judge.store is not None:
-            await judge.store.parking.park(parked)
+        if parked and (kept := beside_of(judge.store)) is not None:
+            await kept.parking.park(parked)
         for run in runs:
             self._note_event(run)
 

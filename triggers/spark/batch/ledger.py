@@ -183,7 +183,7 @@ class Ledger:
         """
         store, now = history_at(self.settings.history), datetime.now(UTC)
         name, patience = self.settings.name, self.settings.patience
-        if patiently(patience, end, store, name, record, owners, ending, now) is None:
+        if patiently(patience, end, store, store.progress, name, record, owners, ending, now) is None:
             raise HistoryUnavailableError(f"settling run {record.run}: it has forgotten what was claimed")
 
     def give_back(self, record: BatchRecord, owners: Sequence[BatchOwner]) -> None:

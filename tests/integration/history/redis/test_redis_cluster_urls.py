@@ -4,7 +4,8 @@ from collections import Counter
 
 import pytest
 
-from history import EntryOutcome, HistoryStore, HistoryUnavailableError, Settlement, Uuid, open_history
+from history import EntryOutcome, HistoryUnavailableError, Settlement, Uuid, open_history
+from history.beside.kept import KeepsBeside
 from history.contract.common import state_of
 from tests.fixtures.servers.redis_cluster import redis_cluster
 from tests.fixtures.waiting import eventually
@@ -61,7 +62,7 @@ def test_a_consumer_of_streams_on_a_cluster_runs_each_message_once(lane: Lane, r
     assert ran == Counter(uuids)
 
 
-def opened(port: int, form: str) -> HistoryStore:
+def opened(port: int, form: str) -> KeepsBeside:
     """Open the history on a cluster by the port of a node."""
     history = open_history(f"redis+cluster://127.0.0.1:{port}")
     return history.for_asyncio() if form == "asyncio" else history

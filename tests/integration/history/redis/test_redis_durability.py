@@ -16,9 +16,9 @@ import pytest
 import redis
 
 from history import EntryOutcome, HistoryUnavailableError, RedisHistory, Settlement, State, Uuid
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
 from history.contract.common import TRIGGER, found, state_of
-from history.store import HistoryStore
 from tests.contract.beside.parking import parked
 from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.servers.redis import connected
@@ -82,11 +82,11 @@ def pair(redis_server: RedisServer, tmp_path: Path) -> Iterator[Pair]:
         yield pair
 
 
-def _for_asyncio(url: str) -> HistoryStore:
+def _for_asyncio(url: str) -> KeepsBeside:
     return RedisHistory.from_url(url).for_asyncio()
 
 
-def _own_client(url: str) -> HistoryStore:
+def _own_client(url: str) -> KeepsBeside:
     plain = url.partition("?")[0]
     return RedisHistory(connected(plain), durability="replicas:1")
 
@@ -97,7 +97,7 @@ FORMS = pytest.mark.parametrize(
 
 
 @FORMS
-async def test_what_replicas_have_counts(opening: Callable[[str], HistoryStore], pair: Pair) -> None:
+async def test_what_replicas_have_counts(opening: Callable[[str], KeepsBeside], pair: Pair) -> None:
     history = opening(pair.url)
     (claim,) = await history.claim(TRIGGER, ["u1"], "worker-1", LEASE)
     assert await history.complete(TRIGGER, "u1", claim.fence)
@@ -116,7 +116,7 @@ async def test_what_replicas_have_counts(opening: Callable[[str], HistoryStore],
 
 @FORMS
 async def test_what_they_do_not_have_in_time_is_undecided_and_says_so(
-    opening: Callable[[str], HistoryStore], pair: Pair
+    opening: Callable[[str], KeepsBeside], pair: Pair
 ) -> None:
     history = opening(pair.url)
     (claim,) = await history.claim(TRIGGER, ["u1"], "worker-1", LEASE)
@@ -143,7 +143,7 @@ async def test_what_they_do_not_have_in_time_is_undecided_and_says_so(
 
 @FORMS
 async def test_a_primary_that_lost_its_replica_is_looked_up_again(
-    opening: Callable[[str], HistoryStore], pair: Pair, network_before: NetworkBefore
+    opening: Callable[[str], KeepsBeside], pair: Pair, network_before: NetworkBefore
 ) -> None:
     network = network_before(pair.primary.url)
     history = opening(network.url(pair.url))

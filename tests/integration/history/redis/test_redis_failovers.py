@@ -14,10 +14,11 @@ import pytest
 import redis
 
 from history import EntryOutcome, HistoryUnavailableError, Message, RedisHistory, Verb
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
 from history.contract.common import state_of
 from history.redis.scripts import text_of
-from history.store import BatchOwner, HistoryStore, Report
+from history.store import BatchOwner, Report
 from tests.contract.beside.joining import BOTH, MINE, part
 from tests.contract.beside.parking import parked
 from tests.fixtures.network import Network, NetworkBefore
@@ -74,14 +75,14 @@ def pair(tmp_path: Path, network_before: NetworkBefore) -> Iterator[Pair]:
 
 
 #: Opens a history at a URL: as an application may.
-Opening = Callable[[str], HistoryStore]
+Opening = Callable[[str], KeepsBeside]
 
 
-def _for_asyncio(url: str) -> HistoryStore:
+def _for_asyncio(url: str) -> KeepsBeside:
     return RedisHistory.from_url(url).for_asyncio()
 
 
-def _own_client(url: str) -> HistoryStore:
+def _own_client(url: str) -> KeepsBeside:
     kind: Any = redis.Redis  # from_url has no types
     return RedisHistory(kind.from_url(url, single_connection_client=True))
 
@@ -109,7 +110,7 @@ async def test_a_history_finds_the_new_primary_by_itself(opening: Opening, pair:
 async def test_what_stands_beside_a_history_finds_the_new_primary_too(
     pair: Pair, *, is_asyncio: bool
 ) -> None:
-    history: HistoryStore = RedisHistory.from_url(pair.url)
+    history: KeepsBeside = RedisHistory.from_url(pair.url)
     history = history.for_asyncio() if is_asyncio else history
     await history.parking.park([parked(1)])
     first = await part(history, "o")

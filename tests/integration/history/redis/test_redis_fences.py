@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from history import Parked, RedisHistory
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
 from history.entry import KEPT_FENCES, EntryOutcome
 from history.redis.connection.client import keys_of
-from history.store import DecisionKind, HistoryStore, OperatorDecision
+from history.store import DecisionKind, OperatorDecision
+from tests.fixtures.beside import kept_in
 from tests.fixtures.servers.redis import connected
 from triggers import Message, Trigger, trigger
 from triggers.operations.running import run_parked
@@ -43,10 +45,10 @@ class Bench:
         self.ran.append(str(message.uuid))
 
     @cached_property
-    def store(self) -> HistoryStore:
+    def store(self) -> KeepsBeside:
         store = self.book.open_store()
         assert store is not None
-        return store
+        return kept_in(store)
 
     def park(self, *uuids: str) -> list[Parked]:
         for uuid in uuids:

@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import Connection, text
 
 from history import ConfigurationError, SqlHistory, open_history
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
 from history.contract.claims import ClaimContract
 from history.message import Message as HistoryMessage
-from history.store import HistoryStore
 from triggers import Message, Status, trigger
 from triggers.providers import Arrival
 from triggers.providers.sqljms.provider import SqlJms
@@ -22,14 +22,14 @@ class TestTheHistory(ClaimContract):
         return bool(request.param)
 
     @pytest.fixture
-    async def store(self, pgbouncer_url: str, *, blocking: bool) -> AsyncIterator[HistoryStore]:
+    async def store(self, pgbouncer_url: str, *, blocking: bool) -> AsyncIterator[KeepsBeside]:
         store = open_history(pgbouncer_url)
         store = store if blocking else store.for_asyncio()
         yield store
         await store.close()
 
     @pytest.fixture
-    async def another(self, pgbouncer_url: str, *, blocking: bool) -> AsyncIterator[HistoryStore]:
+    async def another(self, pgbouncer_url: str, *, blocking: bool) -> AsyncIterator[KeepsBeside]:
         another = open_history(pgbouncer_url)
         another = another if blocking else another.for_asyncio()
         yield another

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from history import HistoryStore, Message, Parked, ParkedKind, SqlHistory, State, Verb
+from history import Message, Parked, ParkedKind, SqlHistory, State, Verb
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
 from history.store import BatchOwner, Counts, Decided, DecisionKind, OperatorDecision, Report
 
@@ -23,7 +24,7 @@ TABLES = [f"doubtless_{name}" for name in ("history", "batches", "records", "log
 SPOILT: list[object] = ["xx", b"\xff\xfe", 1e30]
 
 #: What commands, consumers and Spark ask, each of which must answer.
-QUESTIONS: dict[str, Callable[[HistoryStore], Any]] = {
+QUESTIONS: dict[str, Callable[[KeepsBeside], Any]] = {
     "stats": lambda store: store.stats(TRIGGER),
     "scan": lambda store: store.scan(TRIGGER),
     "lookup": lambda store: store.lookup(TRIGGER, ["held", "done", "of batch"]),
@@ -42,7 +43,7 @@ QUESTIONS: dict[str, Callable[[HistoryStore], Any]] = {
 }
 
 
-def control_of(store: HistoryStore) -> Any:
+def control_of(store: KeepsBeside) -> Any:
     assert isinstance(store, SqlHistory)
     return store.control
 

@@ -6,8 +6,9 @@ from datetime import timedelta
 import pytest
 
 from history import open_history
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
-from history.store import HistoryStore, Verb
+from history.store import Verb
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Lane
 from tests.integration.helpers.suspending import Shop, kind_of, stays
@@ -21,14 +22,14 @@ pytestmark = pytest.mark.xdist_group("rabbitmq")
 
 
 @pytest.fixture
-def store(redis_url: str) -> Iterator[HistoryStore]:
+def store(redis_url: str) -> Iterator[KeepsBeside]:
     store = open_history(redis_url)
     yield store
     drive(store.close())
 
 
 def test_a_message_that_is_sent_to_suspended_consumers_costs_no_delivery(
-    lane: Lane, rabbitmq_url: str, redis_url: str, store: HistoryStore, monkeypatch: pytest.MonkeyPatch
+    lane: Lane, rabbitmq_url: str, redis_url: str, store: KeepsBeside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("triggers.providers.brokers.push_receiver.IDLE", 3600)  # nothing else gives back
     shop = Shop(lane, rabbitmq_url, redis_url, store, ordered=False)
@@ -53,7 +54,7 @@ def uuids(received: Sequence[Received]) -> list[str | None]:
 
 
 def test_a_paused_receiver_gives_back_what_was_pushed_and_keeps_what_it_handed_over(
-    lane: Lane, rabbitmq_url: str, redis_url: str, store: HistoryStore
+    lane: Lane, rabbitmq_url: str, redis_url: str, store: KeepsBeside
 ) -> None:
     shop = Shop(lane, rabbitmq_url, redis_url, store, ordered=False)
     shop.subscribe()

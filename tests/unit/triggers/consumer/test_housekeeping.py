@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from history import Claim, HistoryUnavailableError, Parked, ParkedKind
+from history.beside.parking import Parking
 from history.bridge import drive
 from history.memory import MemoryHistory
 from history.shell import ThreadShell
-from history.store import Parking
 from triggers import Message, Outcome, TransientError, trigger
 from triggers.consumer.gate import Gate
 from triggers.consumer.housekeeping import Housekeeping

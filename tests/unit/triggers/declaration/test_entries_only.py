@@ -9,6 +9,7 @@ import pytest
 from history import ConfigurationError, HistoryStore, MemoryHistory, Message
 from history.bridge import drive
 from history.opening import open_local_parking
+from history.store import DecisionKind, OperatorDecision, ParkedLabel
 from tests.fixtures.beside import EntriesOnly
 from tests.unit.helpers.in_memory import Effects, made, message
 from triggers import Consumer, Status, trigger
@@ -16,6 +17,7 @@ from triggers.cli.checks.findings import Away, Level
 from triggers.cli.checks.stores import of_history
 from triggers.dashboard.operations import Operations
 from triggers.guards import protect
+from triggers.pipeline.parking.decisions import decide
 from triggers.pipeline.parking.sweep import sweep
 from triggers.providers.memory import MemoryProvider
 
@@ -136,6 +138,21 @@ def test_the_doctor_finds_no_problem(store: HistoryStore) -> None:
     findings = list(of_history(Away(), "history", store, settings, list))
 
     assert {finding.level for finding in findings} == {Level.OK, Level.WARNING}  # its entries are in memory
+
+
+def test_a_decision_about_a_message_in_another_lot_settles_its_entry(store: HistoryStore) -> None:
+    lot = MemoryHistory().parking
+    book = made(Effects(), history=store, parking=lot)
+    drive(store.claim(book.name, ["u-1"], "somebody who died"))
+    book.handle(message())
+    labels = [ParkedLabel.of(parked) for parked in drive(lot.list())]
+
+    (verdict,) = drive(
+        decide(labels, OperatorDecision(kind=DecisionKind.DONE, by="ana"), lot=lot, store=store)
+    )
+
+    assert verdict.left is None
+    assert book.handle(message()).status is Status.DUPLICATE
 
 
 def test_the_dashboard_needs_records(store: HistoryStore) -> None:

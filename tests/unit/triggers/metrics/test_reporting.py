@@ -16,10 +16,10 @@ import pytest
 from history import MemoryHistory
 from history.beside.charts import ChartStep
 from history.beside.control import Control
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
 from history.errors import HistoryUnavailableError
 from history.opening import open_history
-from history.store import HistoryStore
 from history.store.control import Counts, Overview, Report
 from tests.fixtures.beside import kept_in
 from tests.fixtures.waiting import eventually
@@ -40,16 +40,16 @@ def store() -> MemoryHistory:
     return MemoryHistory()
 
 
-def overview(store: HistoryStore) -> Overview:
+def overview(store: KeepsBeside) -> Overview:
     return drive(store.control.overview())
 
 
-def counts(store: HistoryStore, trigger: str = "charge") -> Counts:
+def counts(store: KeepsBeside, trigger: str = "charge") -> Counts:
     """Return the reported counts, without the time that the calls took."""
     return overview(store).statistics.get(trigger, Counts()).model_copy(update={"microseconds": 0})
 
 
-def steps(store: HistoryStore, trigger: str = "charge") -> Sequence[ChartStep]:
+def steps(store: KeepsBeside, trigger: str = "charge") -> Sequence[ChartStep]:
     charts = kept_in(store).charts
     return drive(charts.steps(trigger))
 
@@ -189,7 +189,7 @@ def test_counts_that_were_swept_after_a_silence_are_counted_once(
 def test_a_store_without_records_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     beats, store = Beats(monkeypatch), MemoryHistory()
 
-    def nothing_beside(_: HistoryStore) -> None:
+    def nothing_beside(_: KeepsBeside) -> None:
         return None
 
     monkeypatch.setattr(reporting, "beside_of", nothing_beside)
