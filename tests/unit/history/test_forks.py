@@ -29,7 +29,7 @@ def test_a_fork_waits_for_work_that_it_must_not_interrupt() -> None:
             may_end.wait()
             done.append("imported")
 
-    thread = threading.Thread(target=work)
+    thread = threading.Thread(target=work, daemon=True)
     thread.start()
     begun.wait()
     threading.Timer(0.05, may_end.set).start()
@@ -58,7 +58,7 @@ def test_a_lock_that_another_thread_holds_is_free_in_a_child(made: Callable[[], 
             held.set()
             may_end.wait()
 
-    thread = threading.Thread(target=hold)
+    thread = threading.Thread(target=hold, daemon=True)
     thread.start()
     held.wait()
 
