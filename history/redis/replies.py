@@ -22,6 +22,15 @@ _ASKED = struct.Struct(">cQ")
 #: The scripts' letters for the outcomes of an entry.
 CODES = {EntryOutcome.OK: b"O", EntryOutcome.FAILED: b"F", None: b"R"}
 
+#: The time and the epoch before the answer to the claim of a turn.
+_CLAIMED = struct.Struct(">qq")
+
+#: The bytes of a fence; a shown entry is longer.
+_FENCE_SIZE = 8
+
+#: Where the claim begins in the reply of a turn, and the answer to it.
+_CLAIM_AT, _ANSWER_AT = 2, 2 + _CLAIMED.size
+
 _OUTCOMES = {b"O": EntryOutcome.OK, b"F": EntryOutcome.FAILED, b"S": None}
 
 
@@ -68,6 +77,16 @@ def read_packed_claims(reply: Sequence[Any], owner: Owner | None) -> Sequence[Cl
     """Read the distinct claims in a reply of claim_batch.lua, to which its indexes refer."""
     shown: Sequence[int | bytes] = [reply[2], *reply[4:]]
     return [read_claim(entry, reply[0], owner) for entry in shown]
+
+
+def read_turn(reply: bytes) -> tuple[bool, bool, Sequence[Any]]:
+    """Read a reply of turn.lua: settled, acknowledged, and a reply of claim.lua, empty without a claim."""
+    claim: Sequence[Any] = ()
+    if len(reply) > _CLAIM_AT:
+        answer = reply[_ANSWER_AT:]
+        shown = int.from_bytes(answer, "big") if len(answer) == _FENCE_SIZE else answer
+        claim = (*_CLAIMED.unpack_from(reply, _CLAIM_AT), shown)
+    return reply.startswith(b"1"), reply.startswith(b"1", 1), claim
 
 
 @dataclass(frozen=True, slots=True)
