@@ -343,10 +343,8 @@ class MessagePipeline:
                 self.judge.give_up(runs)
                 raise
             finally:
-                if (leases := self.judge.leases) is not None:
-                    for run in runs:
-                        if run.alive_until:
-                            leases.let_go(run)
+                if self.judge.leases is not None:
+                    self.judge.leases.let_go(runs)
         else:
             await self._handle_atomically(runs, self.transactions, removal)
 
