@@ -22,14 +22,11 @@ _ASKED = struct.Struct(">cQ")
 #: The scripts' letters for the outcomes of an entry.
 CODES = {EntryOutcome.OK: b"O", EntryOutcome.FAILED: b"F", None: b"R"}
 
-#: The time and the epoch before the answer to the claim of a turn.
-_CLAIMED = struct.Struct(">qq")
+#: The reply of a turn: two answers of one character, the time, the epoch, and the fence of a new claim.
+_TURNED = struct.Struct(">2xqqQ")
 
-#: The bytes of a fence; a shown entry is longer.
-_FENCE_SIZE = 8
-
-#: Where the claim begins in the reply of a turn, and the answer to it.
-_CLAIM_AT, _ANSWER_AT = 2, 2 + _CLAIMED.size
+#: The same without the fence: an entry, which is longer, follows.
+_TURNED_BEFORE = struct.Struct(">2xqq")
 
 _OUTCOMES = {b"O": EntryOutcome.OK, b"F": EntryOutcome.FAILED, b"S": None}
 
@@ -82,11 +79,11 @@ def read_packed_claims(reply: Sequence[Any], owner: Owner | None) -> Sequence[Cl
 def read_turn(reply: bytes) -> tuple[bool, bool, Sequence[Any]]:
     """Read a reply of turn.lua: settled, acknowledged, and a reply of claim.lua, empty without a claim."""
     claim: Sequence[Any] = ()
-    if len(reply) > _CLAIM_AT:
-        answer = reply[_ANSWER_AT:]
-        shown = int.from_bytes(answer, "big") if len(answer) == _FENCE_SIZE else answer
-        claim = (*_CLAIMED.unpack_from(reply, _CLAIM_AT), shown)
-    return reply.startswith(b"1"), reply.startswith(b"1", 1), claim
+    if len(reply) == _TURNED.size:
+        claim = _TURNED.unpack(reply)
+    elif len(reply) > _TURNED.size:
+        claim = (*_TURNED_BEFORE.unpack_from(reply), reply[_TURNED_BEFORE.size :])
+    return reply[:1] == b"1", reply[1:2] == b"1", claim
 
 
 @dataclass(frozen=True, slots=True)

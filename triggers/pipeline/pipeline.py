@@ -471,12 +471,13 @@ class MessagePipeline:
             transaction.resume()
         self._reach(Step.CLAIMED)
         together: list[Run] = []
+        takes_batches = self.execution.takes_batches
         for run in runs:
             decision = await judge.judge(run)
             self._reach(Step.DECIDED)
             if not decision.runs:
                 continue
-            if self.execution.takes_batches:
+            if takes_batches:
                 together.append(run)
                 continue
             await self.execution.run(run, transaction)
