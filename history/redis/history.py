@@ -45,6 +45,7 @@ from history.redis.replies import (
     read_claim,
     read_entry,
     read_packed_claims,
+    read_turn,
     rounds,
 )
 from history.redis.scripts import Scripts
@@ -373,11 +374,10 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         if following is not None:
             terms = self._terms(trigger, following.owner, following.lease, following.time_to_live)
             claiming = [terms, digest(following.uuid)]
-        answer, acknowledged, reply = await scripts.run(
-            "turning/turn", [*settling, *claiming, *(place or ())]
-        )
+        answer = await scripts.run("turning/turn", [*settling, *claiming, *(place or ())])
+        settled, acknowledged, reply = read_turn(answer)
         claim = None if following is None else self._read_only_claim(trigger, reply, following.owner)
-        return Turned(answer == _SETTLED, acknowledged == 1, claim)
+        return Turned(settled, acknowledged, claim)
 
     async def server(self) -> tuple[bytes, int] | None:
         """Return the run id of the server, and the number of the database; None if they are unknown."""

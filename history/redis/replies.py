@@ -22,6 +22,12 @@ _ASKED = struct.Struct(">cQ")
 #: The scripts' letters for the outcomes of an entry.
 CODES = {EntryOutcome.OK: b"O", EntryOutcome.FAILED: b"F", None: b"R"}
 
+#: The reply of a turn: two answers of one character, the time, the epoch, and the fence of a new claim.
+_TURNED = struct.Struct(">2xqqQ")
+
+#: The same without the fence: an entry, which is longer, follows.
+_TURNED_BEFORE = struct.Struct(">2xqq")
+
 _OUTCOMES = {b"O": EntryOutcome.OK, b"F": EntryOutcome.FAILED, b"S": None}
 
 
@@ -68,6 +74,16 @@ def read_packed_claims(reply: Sequence[Any], owner: Owner | None) -> Sequence[Cl
     """Read the distinct claims in a reply of claim_batch.lua, to which its indexes refer."""
     shown: Sequence[int | bytes] = [reply[2], *reply[4:]]
     return [read_claim(entry, reply[0], owner) for entry in shown]
+
+
+def read_turn(reply: bytes) -> tuple[bool, bool, Sequence[Any]]:
+    """Read a reply of turn.lua: settled, acknowledged, and a reply of claim.lua, empty without a claim."""
+    claim: Sequence[Any] = ()
+    if len(reply) == _TURNED.size:
+        claim = _TURNED.unpack(reply)
+    elif len(reply) > _TURNED.size:
+        claim = (*_TURNED_BEFORE.unpack_from(reply), reply[_TURNED_BEFORE.size :])
+    return reply[:1] == b"1", reply[1:2] == b"1", claim
 
 
 @dataclass(frozen=True, slots=True)

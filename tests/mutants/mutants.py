@@ -643,7 +643,7 @@ MUTANTS = (
     Mutant(_TURNING, "if ended then redis.call('HDEL', KEYS[1], ended) end", "", _REDIS_TURNS),
     Mutant(
         _TURNING,
-        "(settled == '' or settled == '1')",
+        "(settled == '-' or settled == '1')",
         "true",
         (
             "tests/integration/consumer/test_turns.py::"

@@ -153,11 +153,11 @@ class Judge:
         self, store: HistoryStore, asked: Sequence[Run], claims: Sequence[Claim], owner: str, asked_at: float
     ) -> None:
         """Note what was found, and hold the leases of new claims, from ``asked_at`` (monotonic) on."""
-        leases, policy, on = self.leases, self.settings.policy, HistoryUse.ON
+        policy, on = self.settings.policy, HistoryUse.ON
         for run, (found, fence) in zip(asked, claims, strict=True):
             run.finding = Finding(on, found, fence, owner)
-            if found is None and leases is not None:
-                leases.hold(run, asked_at)
+        if self.leases is not None:
+            self.leases.hold([run for run in asked if run.finding.found is None], asked_at)
         if policy.forgotten == "in_doubt":
             oldest = datetime.now(UTC) - self.settings.history_time_to_live
             for run in asked:
@@ -248,7 +248,7 @@ class Judge:
             or self.undecided.known
         ):
             return None
-        case = run.message.delivery_count, found_in(entry)
+        case = run.message.delivery_count, Found.NOTHING if entry is None else found_in(entry)
         decision = self.usual.get(case)
         if decision is None:
             decision = self._read_table(run, Word.NONE if self.resolver is None else Word.NOT_ASKED)
@@ -285,9 +285,9 @@ class Judge:
             self._note_absence(error, [run])
             return
         if kept:
-            leases.hold(run, asked_at)
+            leases.hold([run], asked_at)
             return
-        leases.let_go(run)
+        leases.let_go([run])
         run.alive_until, run.taken_by = 0.0, None
         await self.claim([run])
 
@@ -394,7 +394,7 @@ class Judge:
             )
             run.finding = run.finding.taken_over(taken.fence, owner)
             if self.leases is not None:
-                self.leases.hold(run, asked_at)
+                self.leases.hold([run], asked_at)
         return taken is not None
 
     def token(self) -> str:

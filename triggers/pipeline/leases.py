@@ -94,16 +94,18 @@ class LeaseKeeper:
         if self._thread is None:
             self._start()
 
-    def hold(self, run: Run, asked: float) -> None:
-        """Renew the lease of a run until :meth:`let_go`; the lease was requested at ``asked`` (monotonic)."""
-        run.alive_until = asked + self._seconds
-        self._held.add(run)
-        if self._thread is None:
+    def hold(self, runs: Sequence[Run], asked: float) -> None:
+        """Renew the leases of runs until :meth:`let_go`; they were requested at ``asked`` (monotonic)."""
+        until = asked + self._seconds
+        for run in runs:
+            run.alive_until = until
+        self._held.update(runs)
+        if runs and self._thread is None:
             self._start()
 
-    def let_go(self, run: Run) -> None:
-        """Stop renewing the lease of a run."""
-        self._held.discard(run)
+    def let_go(self, runs: Sequence[Run]) -> None:
+        """Stop renewing the leases of runs."""
+        self._held.difference_update(runs)
 
     def close(self) -> None:
         """Stop the thread; leases that are still held expire."""

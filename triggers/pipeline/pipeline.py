@@ -343,10 +343,8 @@ class MessagePipeline:
                 self.judge.give_up(runs)
                 raise
             finally:
-                if (leases := self.judge.leases) is not None:
-                    for run in runs:
-                        if run.alive_until:
-                            leases.let_go(run)
+                if self.judge.leases is not None:
+                    self.judge.leases.let_go(runs)
         else:
             await self._handle_atomically(runs, self.transactions, removal)
 
@@ -473,12 +471,13 @@ class MessagePipeline:
             transaction.resume()
         self._reach(Step.CLAIMED)
         together: list[Run] = []
+        takes_batches = self.execution.takes_batches
         for run in runs:
             decision = await judge.judge(run)
             self._reach(Step.DECIDED)
             if not decision.runs:
                 continue
-            if self.execution.takes_batches:
+            if takes_batches:
                 together.append(run)
                 continue
             await self.execution.run(run, transaction)

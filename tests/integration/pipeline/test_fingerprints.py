@@ -241,7 +241,7 @@ class TestItsLife:
         run.compared = (fingerprint_of("one"), monotonic() - day.total_seconds())
         keeper = LeaseKeeper("book", lease, store)
 
-        keeper.hold(run, monotonic())
+        keeper.hold([run], monotonic())
         eventually(lambda: len(store.lasting.noted) >= 2)
         keeper.close()
 

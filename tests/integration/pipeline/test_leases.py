@@ -171,6 +171,28 @@ def test_a_run_that_outlives_its_time_to_live_is_not_forgotten(history_url: str)
     assert copies[-1].status is Status.DUPLICATE
 
 
+def test_only_the_runs_that_are_still_held_keep_their_leases(store: HistoryStore) -> None:
+    uuids, lease = [f"u-{number}" for number in range(3)], timedelta(seconds=0.5)
+    claims = drive(store.claim("book", uuids, "worker-1", lease))
+    runs = [
+        Run(Message(uuid=uuid, body="x"), Finding(HistoryUse.ON, fence=claim.fence, owner="worker-1"))
+        for uuid, claim in zip(uuids, claims, strict=True)
+    ]
+    keeper = LeaseKeeper("book", lease, store)
+
+    keeper.hold(runs, time.monotonic())
+    keeper.let_go(runs[:1])
+    eventually(lambda: not alive(store, uuids)[0], PATIENCE)
+
+    assert alive(store, uuids) == [False, True, True]
+    keeper.close()
+
+
+def alive(store: HistoryStore, uuids: list[str]) -> list[bool]:
+    """Return which leases have not ended."""
+    return [entry is not None and entry.lease_alive for entry in drive(store.lookup("book", uuids))]
+
+
 def test_a_batch_that_will_be_forgotten_under_its_run_is_told_once(
     store: HistoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -179,7 +201,7 @@ def test_a_batch_that_will_be_forgotten_under_its_run_is_told_once(
     keeper = LeaseKeeper("book", lease, store)
     run = Run(Message(uuid="u-1", body="x"), Finding(HistoryUse.ON, fence=claim.fence, owner=batch.token))
 
-    keeper.hold(run, time.monotonic())
+    keeper.hold([run], time.monotonic())
     eventually(lambda: drive(store.lookup("book", ["u-1"])) == [None], PATIENCE)
     keeper.close()
 

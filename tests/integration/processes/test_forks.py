@@ -238,19 +238,19 @@ class TestThreadsAndFiles:
         keeper = LeaseKeeper(TRIGGER, lease, store)
         mine = drive(claim_one(store, "u1", "parent", lease=lease))
         run = run_of("u1", mine.fence, "parent")
-        keeper.hold(run, monotonic())
+        keeper.hold([run], monotonic())
 
         looking, looked = os.pipe()
 
         def hold_another() -> None:
             os.close(looked)
             claimed = drive(claim_one(store, "u2", "child", lease=lease))
-            keeper.hold(run_of("u2", claimed.fence, "child"), monotonic())
+            keeper.hold([run_of("u2", claimed.fence, "child")], monotonic())
             os.read(looking, 1)  # until the parent has looked
 
         child = fork(_blocking(hold_another), blocking=True)
         os.close(looking)
-        keeper.let_go(run)
+        keeper.let_go([run])
         keeper.close()
 
         try:

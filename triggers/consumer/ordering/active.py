@@ -166,7 +166,7 @@ class ActiveConsumer:
             return False
         message = Message(body="").model_copy(update={"uuid": Uuid(ACTIVE_CONSUMER)})
         self._claimed = Run(message, Finding(HistoryUse.ON, fence=fence, owner=self._token))
-        self._keeping.keeper.hold(self._claimed, asked)
+        self._keeping.keeper.hold([self._claimed], asked)
         self._token = None
         _log.info("trigger %s: now the active consumer, fence %d", self._trigger, fence, extra=self._extra)
         return True
@@ -201,7 +201,7 @@ class ActiveConsumer:
         claimed, self._claimed = self._claimed, None
         if claimed is None:
             return
-        self._keeping.keeper.let_go(claimed)
+        self._keeping.keeper.let_go([claimed])
         try:
             await self._store.release(self._trigger, ACTIVE_CONSUMER, claimed.fence or 0, owner=claimed.owner)
         except Exception as error:  # noqa: BLE001  (any error of a store: the lease ends by itself)

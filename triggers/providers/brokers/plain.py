@@ -59,8 +59,8 @@ def plain(headers: Mapping[str, Any], body: object, own: Mapping[str, Any] = _NO
             fields[field] = read
         else:
             return None
-    # Together, so that none of them is too long.
-    if not _is_short("".join(texts)):
+    together = "".join(texts)
+    if len(together) > LONGEST or not _is_unicode(together):
         return None
     return _made(body, fields, properties)
 
@@ -99,11 +99,6 @@ def _made(body: object, fields: dict[str, Any], properties: dict[str, Any]) -> M
     if isinstance(body, JsonText):
         keep_text(message, body)
     return message
-
-
-def _is_short(text: str) -> bool:
-    """Whether texts that are as long together need no validation."""
-    return len(text) <= LONGEST and _is_unicode(text)
 
 
 def _is_unicode(text: str) -> bool:

@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Iterable, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any
 
 from triggers.providers.brokers.push_receiver import Inbox, PushToken
 from triggers.providers.kafka.beginnings import Losses, committed_by, resumed
@@ -41,11 +41,8 @@ _PAUSING = 0.5
 _MOST = 500
 
 
-class HandedRecord(NamedTuple):
-    """The position of a delivery, and the record itself: it is handed out again from here."""
-
-    partition: Partition
-    consumed: Consumed
+#: The partition of a delivery, and the record itself: it is handed out again from here.
+HandedRecord = tuple[Partition, Consumed]
 
 
 class Member(Membership):
@@ -87,7 +84,8 @@ class Member(Membership):
         with self._lock:
             self._handed.difference_update(tokens)
             for token in tokens:
-                partition, came = cast("HandedRecord", token.tag)
+                handed: HandedRecord = token.tag
+                partition, came = handed
                 partition.settle(came.offset)
                 if positions is not None:
                     positions.settle(partition, came.offset)
@@ -103,13 +101,12 @@ class Member(Membership):
         self._wake.set()
 
     def _wait(self, entry: HandedRecord, due: float, *, seen: bool) -> None:
-        if entry.partition.gone:
+        partition, was = entry
+        if partition.gone:
             return  # another consumer has it
-        was = entry.consumed
         again = was._replace(again=was.again or seen)
         # Messages that are due together come in the order of their partition.
-        comes_again = HandedRecord(entry.partition, again)
-        heapq.heappush(self._waiting, (due, was.offset, next(self._numbers), comes_again))
+        heapq.heappush(self._waiting, (due, was.offset, next(self._numbers), (partition, again)))
 
     def hand_out_in_order(self) -> None:
         """Hand out waiting messages next, each partition in order; the caller has awaited :meth:`stopped`."""
@@ -209,16 +206,16 @@ class Member(Membership):
     def _hand_out_again(self) -> None:
         with self._lock:
             while self._credit > 0 and self._waiting and self._waiting[0][0] <= time.monotonic():
-                *_, entry = heapq.heappop(self._waiting)
-                if not entry.partition.gone:
-                    self._hand_out(entry)
+                *_, (partition, came) = heapq.heappop(self._waiting)
+                if not partition.gone:
+                    self._hand_out(partition, came)
         self._push()
 
-    def _hand_out(self, entry: HandedRecord) -> None:
-        token = PushToken(entry)
+    def _hand_out(self, partition: Partition, came: Consumed) -> None:
+        token = PushToken((partition, came))
         self._handed.add(token)
         self._credit -= 1
-        self._ready.append((token, entry.consumed))
+        self._ready.append((token, came))
 
     def _push(self) -> None:
         ready, self._ready = self._ready, []
@@ -251,11 +248,10 @@ class Member(Membership):
             if again is None:
                 return  # settled by its previous consumer
             came = Consumed(partition.topic, number, offset, record_of(message), again)
-            entry = HandedRecord(partition, came)
             if self._credit > 0:
-                self._hand_out(entry)
+                self._hand_out(partition, came)
             else:  # nobody wants it any more; it has been fetched, and waits here
-                heapq.heappush(self._waiting, (0.0, offset, next(self._numbers), entry))
+                heapq.heappush(self._waiting, (0.0, offset, next(self._numbers), (partition, came)))
 
     def _begin_anew(self, partition: Partition, offset: int) -> Partition:
         """Forget a partition's position if its log goes back: the committed offset means nothing in it."""
@@ -436,8 +432,8 @@ class Member(Membership):
 
 
 def _went_away(token: PushToken) -> bool:
-    entry: HandedRecord = token.tag
-    return entry.partition.gone
+    handed: HandedRecord = token.tag
+    return handed[0].gone
 
 
 def _tell(topic: str, partitions: Sequence[Any], what: str) -> None:

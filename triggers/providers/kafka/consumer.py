@@ -118,7 +118,7 @@ class KafkaConsumer:
 
     def decode(self, raw: Any, limits: Limits) -> Message:
         """Read a record."""
-        consumed = cast("Consumed", raw)
+        consumed: Consumed = raw
         count = consumed.delivery_count
         if count != UNDEFINED_COUNT and (weighed := self._count_of(count)) != count:
             consumed = consumed._replace(delivery_count=weighed)

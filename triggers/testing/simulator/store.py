@@ -133,15 +133,17 @@ class SimulatedLeases:
         self._lease = lease
         self._held: dict[Run, None] = {}
 
-    def hold(self, run: Run, asked: float) -> None:
-        """Renew the lease of a run from now on."""
+    def hold(self, runs: Sequence[Run], asked: float) -> None:
+        """Renew the leases of runs from now on."""
         del asked
-        run.alive_until = math.inf
-        self._held[run] = None
+        for run in runs:
+            run.alive_until = math.inf
+            self._held[run] = None
 
-    def let_go(self, run: Run) -> None:
-        """Stop renewing it."""
-        self._held.pop(run, None)
+    def let_go(self, runs: Sequence[Run]) -> None:
+        """Stop renewing them."""
+        for run in runs:
+            self._held.pop(run, None)
 
     def do_soon(self, name: str, errand: object) -> None:
         """Do nothing: nobody cancels anything here, so only dead processes leave something to do."""

@@ -3,7 +3,8 @@
 -- KEYS   the trigger's history (see head.lua)
 -- ARGV   settle.lua's wish for one claim, and its digest, or both empty; claim.lua's terms,
 --        and one digest, or both empty; stream, consumer group and entry of the message, or nothing
--- Reply  settle.lua's reply, or ""; 1 if the message is acknowledged now, else 0; claim.lua's reply, or ""
+-- Reply  a text, which costs less than lists: settle.lua's reply, or "-"; 1 if the message is acknowledged now, else 0;
+--        for a claim, claim.lua's reply: now, epoch, and the fence (8 bytes each), or now, epoch, and the entry
 --
 -- A message is acknowledged only if its run is settled as asked, or if there is nothing to settle. An error after that
 -- is harmless: settling, acknowledging and claiming under the same token can be repeated.
@@ -12,7 +13,7 @@
 
 --include shared/head
 local read = redis.call('HMGET', KEYS[1], 'meta', ARGV[2], ARGV[4])
-local meta, settled, acknowledged, claimed = read[1], '', 0, ''
+local meta, settled, acknowledged, claimed = read[1], '-', '0', ''
 local is_unwritten, ended = false, nil  -- whether `meta` has changed; the digest of the run that has ended
 local has_full_slice = false
 
@@ -26,18 +27,20 @@ if ended and ended == ARGV[4] then
   redis.call('HDEL', KEYS[1], ended)
   read[3], ended = false, nil
 end
-if ARGV[5] and (settled == '' or settled == '1') then
+if ARGV[5] and (settled == '-' or settled == '1') then
   -- For an error, such as a user without rights on the stream, the reply is 0: the caller then does it in another way.
-  acknowledged = redis.pcall('XACK', ARGV[5], ARGV[6], ARGV[7]) == 1 and 1 or 0
+  acknowledged = redis.pcall('XACK', ARGV[5], ARGV[6], ARGV[7]) == 1 and '1' or '0'
 end
 if ARGV[3] ~= '' then
   local ARGV, records = {ARGV[3], ARGV[4]}, {meta, read[3]}
   --include turning/claiming_each
-  claimed, is_unwritten = reply, is_unwritten and not writes
+  local shown = reply[3]
+  if type(shown) == 'number' then shown = struct.pack('>I8', shown) end
+  claimed, is_unwritten = struct.pack('>i8i8', reply[1], reply[2]) .. shown, is_unwritten and not writes
 end
 if is_unwritten then redis.call('HSET', KEYS[1], 'meta', meta) end
 if ended then redis.call('HDEL', KEYS[1], ended) end
 if has_full_slice then
   --include buckets/splitting
 end
-return {settled, acknowledged, claimed}
+return settled .. acknowledged .. claimed

@@ -63,7 +63,7 @@ def test_a_turn_settles_what_is_its_own_and_claims_the_next(
     end = ended("order-1", Fence(fence - late), outcome)
     turned = drive(history.turn(TRIGGER, end, following(next_uuid), None))
 
-    assert turned.settled is (late == 0)
+    assert (turned.settled, turned.acknowledged) == (late == 0, False)
     assert turned.claim is not None
     assert (turned.claim.found and turned.claim.found.state) == met
     assert met is not None or turned.claim.fence > fence
