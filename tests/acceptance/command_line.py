@@ -63,7 +63,6 @@ class CommandLine:
         stderr: int = subprocess.PIPE,
         settings: Mapping[str, str] = MappingProxyType({}),
     ) -> "subprocess.Popen[str]":
-        """Start a command."""
         return subprocess.Popen(
             [*self._program, *words],
             cwd=self.folder,

@@ -124,7 +124,6 @@ def own_logging() -> Generator[None]:
 
 
 def _levels() -> dict[str, int]:
-    """Return the level of each logger that has one of its own."""
     known = logging.root.manager.loggerDict.items()
     return {name: one.level for name, one in known if isinstance(one, logging.Logger) and one.level}
 

@@ -114,7 +114,6 @@ class Plant:
         return self.folder / "disk"
 
     def send(self, place: str, body: JsonValue, uuid: str) -> None:
-        """Send one order."""
         provider = open_provider(self.broker.url)
         try:
             drive(provider.send(place, [Message(body=body, uuid=uuid)]))

@@ -48,7 +48,6 @@ NOT_KNOWN = "IN DOUBT: an earlier run did not finish; parked (row 10)"
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """Debian's Chromium."""
     program = shutil.which("chromium-headless-shell")
     if program is None:
         missing("Chromium", "apt-get install chromium-headless-shell")

@@ -1,4 +1,4 @@
-"""The package ``doubtless``: the same objects as in the packages behind it, and safe beside foreign names."""
+"""The package ``doubtless``: the objects of the packages behind it, without drivers, beside foreign names."""
 
 import subprocess
 import sys
@@ -6,6 +6,8 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+from tests import ROOT
 
 FACES = {
     "doubtless.history": "history",
@@ -73,3 +75,24 @@ def test_a_project_with_packages_of_the_same_names_runs_its_pytest(tmp_path: Pat
 
     assert "1 passed" in ended.stdout
     assert "pytest_doubtless" in ended.stdout, "the plugin is installed and loaded"
+
+
+DRIVERS = (
+    *("aiosqlite", "greenlet", "httpx", "jpype", "pandas", "pika", "proton", "psycopg", "pyarrow", "pyspark"),
+    *("hypothesis", "pytest", "redis", "rich", "sqlalchemy", "typer"),
+)
+
+
+@pytest.mark.parametrize("package", ["doubtless", "history", "resolvers", "triggers"])
+def test_a_package_can_be_imported_where_there_is_no_driver_at_all(package: str) -> None:
+    hide = "import sys; sys.modules.update(dict.fromkeys(sys.argv[2:]))"
+
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", f"{hide}; __import__(sys.argv[1])", package, *DRIVERS],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -92,7 +92,6 @@ def _messages(store: str, request: pytest.FixtureRequest, folder: Path) -> str:
 
 
 def empty_database(server: str) -> str:
-    """Return the URL of a database of its own on a server."""
     name = f"doubtless_{secrets.token_hex(8)}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))

@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from tests import ROOT
-from tests.acceptance.test_plain_import import DRIVERS
+from tests.acceptance.test_public_face import DRIVERS
 from triggers.cli import app
 from triggers.cli.commands import COMMANDS
 

@@ -31,7 +31,6 @@ LINE = '{"headers": {"uuid": "order-1"}, "body": 1}\n'
 
 @pytest.fixture
 def service(doubtless: InProcess) -> Path:
-    """The folder with the service and its configuration."""
     (doubtless.folder / "service.py").write_text(SERVICE)
     (doubtless.folder / "doubtless.toml").write_text(CONFIGURATION)
     return doubtless.folder

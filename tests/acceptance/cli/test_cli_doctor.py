@@ -47,7 +47,6 @@ def clinic(doubtless: InProcess) -> Clinic:
 
 
 def levels(rows: list[dict[str, str]]) -> dict[str, set[str]]:
-    """Return the levels by what they are of."""
     found: dict[str, set[str]] = {}
     for row in rows:
         found.setdefault(row["of"], set()).add(row["level"])

@@ -132,16 +132,6 @@ def test_why_shows_the_lines_of_the_journal(doubtless: InProcess, redis_url: str
     assert line["verdict"] == "duplicate"
 
 
-def test_why_finds_a_journal_elsewhere(doubtless: InProcess, redis_url: str, history: str) -> None:
-    elsewhere = f"sqlite:///{doubtless.folder}/journal.db"
-    with closing(trigger("orders", name="book", history=redis_url, journal=elsewhere)(_book)) as book:
-        book.handle(Message(body="{}", uuid="u2"))
-
-    answer = doubtless("why", "u2", "--history", history, "--journal", elsewhere)
-
-    assert " duplicate: it already ran; not run again (row 8)" in answer.out
-
-
 def _book(body: bytes) -> None: ...
 
 

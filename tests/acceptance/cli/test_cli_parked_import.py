@@ -309,14 +309,6 @@ class TestJmsOnActiveMqClassic:
 
         check_they_run_once(desk, store, "ActiveMQ.DLQ", ["u1", "u2", "u3"])
 
-    def test_letters_of_doubtless_go_to_the_trigger_that_they_name(
-        self, doubtless: InProcess, store: KeepsBeside, redis_url: str, activemq: ActiveMqServer, name: str
-    ) -> None:
-        dead_letter(activemq.url, name, orders("u1", "u2", "u3"))
-        desk = Desk(doubtless, redis_url, activemq.url, name)
-
-        check_they_run_once(desk, store, f"DLQ.{name}", ["u1", "u2", "u3"])
-
 
 def send(url: str, destination: str, messages: Sequence[Message]) -> None:
     with opened(url) as provider:

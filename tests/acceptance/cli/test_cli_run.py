@@ -4,8 +4,6 @@ import json
 import re
 import shlex
 import signal
-import subprocess
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import datetime
@@ -220,34 +218,6 @@ def test_a_server_that_evicts_is_refused_with_the_remedy(
     assert "CONFIG SET maxmemory-policy noeviction" in answer.err
 
 
-def test_a_worker_waits_for_a_server_that_is_not_there_yet(
-    doubtless: InProcess, private_redis: RedisServer
-) -> None:
-    url, told = private_redis.url, list[str]()
-    private_redis.stop()
-
-    with doubtless.start(*words(url, "-t", "book", "--until-idle", "0.5", "--json")) as process:
-        reading = threading.Thread(target=_read, args=(process, told))
-        reading.start()
-        eventually(lambda: any("trying again" in line for line in told))
-        private_redis.start()
-        send(url, "orders", "N-1")
-        assert process.stdout is not None
-        counts = json.loads(process.stdout.read())
-        reading.join()
-
-    assert process.returncode == 0
-    (book,) = counts
-    # Where the provider was seen to be back before the history, the message was given back once.
-    assert (book["trigger"], book["messages"], book["ok"]) == ("book", 1, 1)
-
-
-def _read(process: "subprocess.Popen[str]", told: list[str]) -> None:
-    assert process.stderr is not None
-    for line in process.stderr:
-        told.append(line)  # noqa: PERF402  (one at a time, as they come)
-
-
 def test_the_log_may_be_one_json_object_a_line(doubtless: InProcess, redis_url: str) -> None:
     send(redis_url, "orders", "fails", "N-1")
 
@@ -311,7 +281,6 @@ def messages(port: int) -> float:
 
 
 def two_ports_in_a_row() -> int:
-    """Return the first of two free ports."""
     while True:
         first, second = free_port(), free_port()
         if second == first + 1:

@@ -1,6 +1,7 @@
-"""The first day: help, version, and everything that can be typed wrongly."""
+"""The first day: help, version, completion, and everything that can be typed wrongly."""
 
 import os
+import shutil
 import subprocess
 import sys
 from importlib.metadata import version
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.in_process import InProcess
+from tests.fixtures.needed import missing
 from tests.fixtures.ports import closed_port
+from tests.fixtures.waiting import patiently
 
 
 def test_the_installed_command_says_its_version() -> None:
@@ -161,3 +164,57 @@ def test_who_has_read_enough_of_a_help_is_told_of_no_error() -> None:
 
     os.close(write)
     assert (ended.returncode, ended.stderr) == (1, "")
+
+
+#: What each shell does when Tab is pressed after the words that it is given.
+PRESSED = {
+    "bash": """
+        eval "$(doubtless --show-completion)"
+        words=("$@") last=$(($# - 1))
+        COMP_WORDS=("${words[@]}") COMP_CWORD=$last
+        read -r -a bound <<<"$(complete -p doubtless)"
+        "${bound[-2]}" doubtless "${words[last]}" "${words[last - 1]}"
+        printf '%s\\n' "${COMPREPLY[@]}"
+    """,
+    "zsh": """
+        compdef() { bound=$1 }
+        _arguments() { print -r -- ${(Q)${(z)${@#\\*: :\\(\\(}%\\)\\)}} }
+        _files() { }
+        eval "$(doubtless --show-completion)"
+        words=("$@") CURRENT=$#
+        $bound
+    """,
+    "fish": """
+        doubtless --show-completion | source
+        complete --do-complete "$argv"
+    """,
+}
+
+
+def press_tab(shell: str, folder: Path, *words: str) -> list[str]:
+    """Return what ``shell`` would offer after these words, of which the last is not finished."""
+    if shutil.which(shell) is None:
+        missing(shell, f"apt-get install {shell}")
+    programs = Path(sys.executable).parent
+    path = os.pathsep.join([str(programs), os.environ["PATH"]])
+    program = [shell, "-c", PRESSED[shell], *([] if shell == "fish" else [shell]), *words]
+    with subprocess.Popen(
+        program,
+        cwd=folder,
+        env={**os.environ, "PATH": path, "HOME": str(folder)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        out, _ = patiently(lambda seconds: process.communicate(timeout=seconds))
+    return [word for line in out.splitlines() for word in line.split(":")[0].split()[:1]]
+
+
+@pytest.mark.parametrize("shell", PRESSED)
+def test_tab_completes_a_command_and_one_below_it(shell: str, tmp_path: Path) -> None:
+    assert press_tab(shell, tmp_path, "doubtless", "par") == ["parked"]
+    assert press_tab(shell, tmp_path, "doubtless", "parked", "li") == ["list"]
+
+
+@pytest.mark.parametrize("shell", PRESSED)
+def test_tab_completes_an_option_of_a_command(shell: str, tmp_path: Path) -> None:
+    assert press_tab(shell, tmp_path, "doubtless", "parked", "list", "--hist") == ["--history"]

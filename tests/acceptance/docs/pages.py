@@ -33,7 +33,6 @@ def pages() -> list[Path]:
 
 
 def blocks(page: Path) -> Iterator[Block]:
-    """Return the blocks of code of a page, in order."""
     kind: str | None = None
     held: list[str] = []
     before, file = "", None

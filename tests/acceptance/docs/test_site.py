@@ -15,7 +15,6 @@ from tests import ROOT
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[ModuleType]:
-    """The program that builds it."""
     sys.path.insert(0, str(ROOT / ".ci"))  # where it finds the other one
     spec = importlib.util.spec_from_file_location("site_of_docs", ROOT / ".ci" / "site.py")
     assert spec is not None
@@ -28,7 +27,6 @@ def site() -> Iterator[ModuleType]:
 
 @pytest.fixture(scope="module")
 def packages(site: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The pages of the packages, by the packages' names."""
     pages = tmp_path_factory.mktemp("pages")
     return {name: (pages / page).read_text(encoding="utf-8") for name, page in site.reference.write(pages)}
 

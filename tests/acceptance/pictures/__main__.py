@@ -35,7 +35,6 @@ CURVES = 20.0
 
 
 def main() -> None:
-    """Make them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
     parser.add_argument("--only", nargs="*", metavar="NAME", help="only the pages with these names")

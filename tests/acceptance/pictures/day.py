@@ -152,7 +152,6 @@ def _made(step: ChartStep) -> Callable[[], Coroutine[Any, Any, ChartStep]]:
 
 
 def pile(store: KeepsBeside, heap: Heap, now: datetime) -> None:
-    """Park the messages of a heap."""
     first = {one: number * 1000 + 81_000 for number, one in enumerate(HEAPS)}[heap]
     drive(
         store.parking.park(
@@ -162,7 +161,6 @@ def pile(store: KeepsBeside, heap: Heap, now: datetime) -> None:
 
 
 def parked(store: KeepsBeside, heap: Heap, number: int, at: datetime) -> Parked:
-    """Return one of them."""
     uuid, owner = f"order-{number}", heap.hosts[0]
     order: dict[str, JsonValue] = {
         "order": uuid,

@@ -46,12 +46,10 @@ pictures.
 
 
 def file_of(name: str, width: int, scheme: Scheme) -> str:
-    """Return the name of a picture's file."""
     return f"{name}-{width}-{scheme}.webp"
 
 
 def gallery() -> str:
-    """Return the page."""
     return "\n".join([HEAD, *_sections()])
 
 

@@ -19,22 +19,18 @@ AT_ONCE = timedelta(0)
 
 
 def report(consumer: str = "worker-1", trigger: str = TRIGGER, **facts: Any) -> Report:
-    """Return a report on a trigger."""
     return Report(consumer=consumer, trigger=trigger, **facts)
 
 
 def counted(**counts: int) -> Report:
-    """Return counts of events."""
     return report(counts=Counts(**counts))
 
 
 async def statistics(store: KeepsBeside, trigger: str = TRIGGER) -> Counts:
-    """Return the counts of all consumers of a trigger."""
     return (await store.control.overview()).statistics.get(trigger, Counts())
 
 
 def standing(overview: Overview, trigger: str = TRIGGER) -> dict[Verb, Order]:
-    """Return the commands in force for a trigger."""
     return {order.verb: order for order in overview.orders if order.trigger == trigger}
 
 

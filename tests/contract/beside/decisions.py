@@ -16,7 +16,6 @@ from tests.contract.beside.parking import labels_once, parked
 
 
 def by_somebody(kind: DecisionKind = DecisionKind.DONE, reason: str = "looked it up") -> OperatorDecision:
-    """Return a decision."""
     return OperatorDecision(kind=kind, by="ops", reason=reason)
 
 

@@ -53,22 +53,3 @@ class FingerprintContract:
 
         await eventually(another_is_first)
         assert await first_of(fingerprints, TRIGGER, "u1", _FIRST, _DAY) == _OTHER
-
-    async def test_a_copy_prolongs_the_life_of_a_fingerprint_and_never_shortens_it(
-        self, store: KeepsBeside
-    ) -> None:
-        fingerprints = kept_in(store).fingerprints
-        await first_of(fingerprints, TRIGGER, "prolonged", _FIRST, SHORT * 2)
-        await first_of(fingerprints, TRIGGER, "kept", _FIRST, _DAY)
-        await first_of(fingerprints, TRIGGER, "ended", _FIRST, SHORT * 2)
-
-        # It was prolonged in time, or it had ended and is the first again; both live equally long.
-        assert await first_of(fingerprints, TRIGGER, "prolonged", _FIRST, _DAY) == _FIRST
-        assert await first_of(fingerprints, TRIGGER, "kept", _FIRST, SHORT) == _FIRST
-
-        async def ended() -> bool:
-            return await first_of(fingerprints, TRIGGER, "ended", _OTHER, _DAY) == _OTHER
-
-        await eventually(ended)
-        assert await first_of(fingerprints, TRIGGER, "prolonged", _OTHER, _DAY) == _FIRST
-        assert await first_of(fingerprints, TRIGGER, "kept", _OTHER, _DAY) == _FIRST

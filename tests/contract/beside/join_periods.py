@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from history.beside.kept import KeepsBeside
-from history.contract.common import LONG, ODD_UUIDS, SHORT, TRIGGER, claim_one, eventually, found, together
+from history.contract.common import LONG, ODD_UUIDS, SHORT, TRIGGER, claim_one, eventually, found, state_of
 from history.entry import EntryOutcome
 from history.store.joining import Addition, Hold, JoinTerms, Period, PeriodState
 from tests.contract.beside.joining import BOTH, MINE, THEIRS, add, complete, part
@@ -97,6 +97,7 @@ class JoinPeriodContract:
         (late,) = await store.joining.due(TRIGGER, THEIRS)
         assert late.state is PeriodState.EXPIRED
         assert [part.uuid for part in late.parts.values()] == ["o"]
+        assert state_of(await found(store, "o")) is EntryOutcome.FAILED
 
     async def test_an_entry_that_is_not_the_parts_any_more_is_not_failed(self, store: KeepsBeside) -> None:
         await add(store, await part(store, "o"), JoinTerms(destinations=BOTH.destinations, time_out=SHORT))
@@ -130,24 +131,6 @@ class JoinPeriodContract:
         assert len(first) == 3
         assert sorted(period.number for period in [*first, *rest]) == numbers
         assert len(await store.joining.waiting(TRIGGER, limit=4)) == 4
-
-    async def test_a_due_period_is_handed_to_one(
-        self, store: KeepsBeside, another: KeepsBeside, *, blocking: bool
-    ) -> None:
-        for n in range(20):
-            await complete(store, f"o{n}", f"p{n}", activation=f"{n}", hold=Hold("x", timedelta(0)))
-
-        async def take_all(client: KeepsBeside, owner: str) -> list[int]:
-            got: list[int] = []
-            while some := await client.joining.due(TRIGGER, Hold(owner, LONG), limit=3):
-                got += [period.number for period in some]
-            return got
-
-        shares = await together([take_all(store, "mine"), take_all(another, "theirs")], blocking=blocking)
-        rest = await store.joining.due(TRIGGER, MINE, limit=100)  # skipped while the other took it
-
-        taken = [number for share in shares for number in share] + [period.number for period in rest]
-        assert len(taken) == len(set(taken)) == 20
 
     async def test_the_first_of_an_activation_stays_the_first(self, store: KeepsBeside) -> None:
         first = store.joining.first
@@ -187,13 +170,3 @@ class JoinPeriodContract:
             assert await store.joining.first(TRIGGER, activation, "u1", time_out=LONG)
         for activation in ODD_UUIDS:
             assert not await store.joining.first(TRIGGER, activation, "u2", time_out=LONG)
-
-    async def test_of_many_that_ask_at_once_one_is_the_first(
-        self, store: KeepsBeside, another: KeepsBeside, *, blocking: bool
-    ) -> None:
-        async def ask(client: KeepsBeside, uuid: str) -> list[bool]:
-            return [await client.joining.first(TRIGGER, f"{n}", uuid, time_out=LONG) for n in range(50)]
-
-        answers = await together([ask(store, "u1"), ask(another, "u2"), ask(store, "u3")], blocking=blocking)
-
-        assert [sum(column) for column in zip(*answers, strict=True)] == [1] * 50

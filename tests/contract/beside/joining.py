@@ -1,11 +1,10 @@
 """The joins of a store."""
 
 from itertools import pairwise
-from random import Random
 from typing import Any
 
 from history.beside.kept import KeepsBeside
-from history.contract.common import LONG, ODD_NAMES, ODD_UUIDS, TRIGGER, claim_one, found, state_of, together
+from history.contract.common import LONG, ODD_NAMES, ODD_UUIDS, TRIGGER, claim_one, found, state_of
 from history.entry import EntryOutcome, Fence, State
 from history.message import Message, Uuid
 from history.store.joining import Added, Addition, Hold, JoinPart, JoinTerms, Period, PeriodState
@@ -24,13 +23,11 @@ async def part(store: KeepsBeside, uuid: str, destination: str = "orders", activ
 
 
 def made(uuid: str, fence: int, destination: str = "orders", activation: str = "a") -> JoinPart:
-    """Make a part."""
     message = Message(body={"of": uuid}, uuid=Uuid(uuid), destination=destination)
     return JoinPart(activation=activation, destination=destination, fence=Fence(fence), message=message)
 
 
 async def add(store: KeepsBeside, joined: JoinPart, terms: JoinTerms = BOTH, hold: Hold = MINE) -> Added:
-    """Add a part."""
     return await store.joining.add(TRIGGER, joined, terms, hold)
 
 
@@ -153,34 +150,3 @@ class JoiningContract:
                 assert last.period.activation == activation
                 assert last.period.parts.keys() == {destination, other}
                 await store.joining.finish(TRIGGER, last.period.number)
-
-    async def test_each_part_is_joined_once_whoever_adds_it(
-        self, store: KeepsBeside, another: KeepsBeside, *, blocking: bool
-    ) -> None:
-        """Two workers have every message; one of them has claimed it, and the other is late each time."""
-        activations = [f"{n}" for n in range(60)]
-        fences = {
-            (activation, destination): (await claim_one(store, f"{destination} {activation}", "first")).fence
-            for activation in activations
-            for destination in BOTH.destinations
-        }
-
-        async def add_all(client: KeepsBeside, seed: int) -> list[Period]:
-            order = list(fences)
-            Random(seed).shuffle(order)  # noqa: S311  (no secret)
-            got: list[Period] = []
-            for activation, destination in order:
-                fence = fences[activation, destination]
-                joined = made(f"{destination} {activation}", fence, destination, activation)
-                added = await add(client, joined, hold=Hold(f"{seed}", LONG))
-                got += [] if added.period is None else [added.period]
-            return got
-
-        shares = await together(
-            [add_all(store, 1), add_all(another, 2), add_all(store, 3)], blocking=blocking
-        )
-
-        joined = [period for share in shares for period in share]
-        assert sorted(period.activation for period in joined) == sorted(activations)
-        assert len({period.number for period in joined}) == len(activations)
-        assert all(period.parts.keys() == set(BOTH.destinations) for period in joined)

@@ -8,7 +8,7 @@ import pytest
 
 from history.beside.joining import PERIODS, Joining, number_key
 from history.beside.kept import KeepsBeside
-from history.contract.common import LONG, SHORT, TRIGGER, claim_one, eventually, found, state_of
+from history.contract.common import LONG, SHORT, TRIGGER, eventually, found, state_of
 from history.contract.records import records_in
 from history.entry import EntryOutcome, State, digest
 from history.store.joining import Added, Addition, Hold, JoinTerms, Period, PeriodState
@@ -50,18 +50,15 @@ class OvertakenRecords:
 
 
 def overtaken(store: KeepsBeside, **events: Event) -> Joining:
-    """Return the joins of a store, for one call that is overtaken."""
     records: Any = OvertakenRecords(records_in(store), **events)
     return Joining(records, lookup=store.lookup)
 
 
 async def dies() -> None:
-    """End the call."""
     raise DiesError
 
 
 def uuids_of(period: Period) -> set[str]:
-    """Return the uuids of the messages in a period."""
     return {joined.uuid for joined in period.parts.values()}
 
 
@@ -280,21 +277,3 @@ class JoinRaceContract:
 
         assert list(slow) == []
         assert [uuids_of(period) for period in quick] == [{"o", "p"}]
-
-    async def test_the_next_message_after_a_time_out_fails_the_messages_before(
-        self, store: KeepsBeside
-    ) -> None:
-        short = JoinTerms(destinations=BOTH.destinations, time_out=SHORT)
-        await add(store, await part(store, "o"), short)
-        order = made("o2", (await claim_one(store, "o2", "worker")).fence)
-
-        async def is_kept() -> bool:
-            return (await add(store, order)).addition is Addition.KEPT
-
-        await eventually(is_kept)
-
-        assert state_of(await found(store, "o")) is EntryOutcome.FAILED
-        assert await waiting(store) == {
-            frozenset({"o"}): PeriodState.EXPIRED,
-            frozenset({"o2"}): PeriodState.OPEN,
-        }

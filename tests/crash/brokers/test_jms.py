@@ -3,19 +3,21 @@
 With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills of consumers and 5 of the broker.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.crash.conftest import Once
-from tests.crash.helpers.aftermath import Left
 from tests.crash.helpers.books import KILLS, MESSAGES, MOST_IN_DOUBT, fleet_of, kill_now_and_then
-from tests.crash.helpers.brokers import Broker, KilledAtAnyStep, KilledWhileItSends, KilledWithTheBroker
-from tests.crash.helpers.deaths import Death
-from tests.crash.helpers.sends import SendsLeft
-from tests.crash.victims.booking_service import LONG_LEASE, NAME
+from tests.crash.helpers.brokers import (
+    Broker,
+    BrokerIsAway,
+    KilledAtAnyStep,
+    KilledWhileItSends,
+    KilledWithTheBroker,
+)
+from tests.crash.victims.booking_service import NAME
 from tests.fixtures.proof import Proved
 from tests.fixtures.servers.activemq import ACTIVEMQ, JavaPeer, need_activemq
 from tests.fixtures.servers.activemq_server import ActiveMqServer
@@ -38,16 +40,6 @@ def broker(request: pytest.FixtureRequest) -> Broker:
     return broker_on(request.getfixturevalue(request.param))
 
 
-@pytest.fixture(scope="module")
-def deaths_left(broker: Broker, tmp_path_factory: pytest.TempPathFactory, once: Once) -> dict[Death, Left]:
-    return once(f"deaths {broker.url}", lambda: broker.deaths(tmp_path_factory.mktemp("deaths")))
-
-
-@pytest.fixture(scope="module")
-def sends_left(broker: Broker, tmp_path_factory: pytest.TempPathFactory, once: Once) -> SendsLeft:
-    return once(f"sends {broker.url}", lambda: broker.sends(tmp_path_factory.mktemp("sends")))
-
-
 @pytest.fixture(
     params=[(ActiveMqServer, need_activemq), (ArtemisServer, need_artemis)], ids=["activemq", "artemis"]
 )
@@ -60,10 +52,14 @@ def private_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[B
             server.kill()
             server.start()
 
-        yield Broker(url=server.url, depth=partial(depth, server.url), outages=[killed])
+        def stopped() -> None:
+            server.stop()
+            server.start()
+
+        yield Broker(url=server.url, depth=partial(depth, server.url), outages=[killed, stopped])
 
 
-class TestJms(KilledAtAnyStep, KilledWhileItSends, KilledWithTheBroker):
+class TestJms(KilledAtAnyStep, KilledWhileItSends, KilledWithTheBroker, BrokerIsAway):
     pass
 
 
@@ -80,24 +76,3 @@ def test_each_order_of_a_java_producer_is_booked_once_however_often_its_consumer
     books.check(MOST_IN_DOUBT)
     assert kills == KILLS
     proved(messages=MESSAGES, processes_killed=KILLS)
-
-
-@pytest.mark.prove
-@pytest.mark.parametrize("ending", ["killed", "stopped"])
-def test_consumers_reconnect_to_a_broker_that_was_away(
-    ending: str, tmp_path: Path, private_activemq: ActiveMqServer, redis_url: str, java_peer: JavaPeer
-) -> None:
-    books = broker_on(private_activemq).books(tmp_path, redis_url)
-    take_away: Callable[[], None] = private_activemq.kill if ending == "killed" else private_activemq.stop
-    java_peer(private_activemq, "flood", NAME, MESSAGES, COPIES)
-    outages = 0
-    with fleet_of(books, 1, lease=LONG_LEASE) as fleet:
-        for effects in fleet.watch(books.over):
-            if effects >= MESSAGES // 3 and not outages:
-                outages += 1
-                take_away()
-                private_activemq.start()
-        fleet.drain()
-
-    books.check(most_in_doubt=0)
-    assert outages == 1

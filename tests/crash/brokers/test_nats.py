@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.crash.helpers.aftermath import Left
 from tests.crash.helpers.brokers import (
     Broker,
     BrokerIsAway,
@@ -16,8 +15,6 @@ from tests.crash.helpers.brokers import (
     KilledWhileItSends,
     KilledWithTheBroker,
 )
-from tests.crash.helpers.deaths import Death
-from tests.crash.helpers.sends import SendsLeft
 from tests.fixtures.servers.nats_server import NatsServer
 from triggers.providers.nats.settings import plain
 
@@ -41,26 +38,15 @@ def broker_on(server: NatsServer) -> Broker:
 
 
 @pytest.fixture(scope="module")
-def deaths_left(tmp_path_factory: pytest.TempPathFactory) -> dict[Death, Left]:
+def broker() -> Iterator[Broker]:
     with NatsServer() as server:
-        return broker_on(server).deaths(tmp_path_factory.mktemp("nats"))
-
-
-@pytest.fixture(scope="module")
-def sends_left(tmp_path_factory: pytest.TempPathFactory) -> SendsLeft:
-    with NatsServer() as server:
-        return broker_on(server).sends(tmp_path_factory.mktemp("sends"))
+        yield broker_on(server)
 
 
 @pytest.fixture
 def private_broker() -> Iterator[Broker]:
     with NatsServer() as server:
         yield broker_on(server)
-
-
-@pytest.fixture
-def broker(private_broker: Broker) -> Broker:
-    return private_broker
 
 
 class TestNats(KilledAtAnyStep, KilledWhileItSends, KilledAtRandom, KilledWithTheBroker, BrokerIsAway):

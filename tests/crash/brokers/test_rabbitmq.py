@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.conftest import Once
-from tests.crash.helpers.aftermath import Left
 from tests.crash.helpers.brokers import (
     Broker,
     BrokerIsAway,
@@ -21,8 +19,6 @@ from tests.crash.helpers.brokers import (
     KilledWhileItSends,
     KilledWithTheBroker,
 )
-from tests.crash.helpers.deaths import Death
-from tests.crash.helpers.sends import SendsLeft
 from tests.fixtures.servers.rabbitmq import new_rabbitmq, new_rabbitmq4
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.integration.helpers.rabbitmq_queues import depth, subscribe
@@ -57,16 +53,6 @@ def broker_on(server: RabbitmqServer, wire: str, options: str = "") -> Broker:
 def broker(request: pytest.FixtureRequest) -> Broker:
     """The broker that most tests share, over each wire."""
     return broker_on(request.getfixturevalue(SERVERS[request.param]), request.param)
-
-
-@pytest.fixture(scope="module")
-def deaths_left(tmp_path_factory: pytest.TempPathFactory, broker: Broker, once: Once) -> dict[Death, Left]:
-    return once(f"deaths {broker.url}", lambda: broker.deaths(tmp_path_factory.mktemp("rabbitmq")))
-
-
-@pytest.fixture(scope="module")
-def sends_left(tmp_path_factory: pytest.TempPathFactory, broker: Broker, once: Once) -> SendsLeft:
-    return once(f"sends {broker.url}", lambda: broker.sends(tmp_path_factory.mktemp("sends")))
 
 
 @pytest.fixture(params=SERVERS)

@@ -5,10 +5,7 @@ With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills.
 
 import pytest
 
-from tests.crash.helpers.aftermath import Left
 from tests.crash.helpers.brokers import Broker, KilledAtAnyStep, KilledAtRandom, KilledWhileItSends
-from tests.crash.helpers.deaths import Death
-from tests.crash.helpers.sends import SendsLeft
 from tests.fixtures.servers.sqs_server import SqsServer
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(1800), pytest.mark.xdist_group("sqs")]
@@ -18,16 +15,6 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(1800), pytest.mark.xdist_gr
 def broker(sqs_server: SqsServer) -> Broker:
     # moto looks at each message that waits, for each request.
     return Broker(url=sqs_server.url, depth=sqs_server.depth, make=sqs_server.make, room=20)
-
-
-@pytest.fixture(scope="module")
-def deaths_left(tmp_path_factory: pytest.TempPathFactory, broker: Broker) -> dict[Death, Left]:
-    return broker.deaths(tmp_path_factory.mktemp("sqs"))
-
-
-@pytest.fixture(scope="module")
-def sends_left(tmp_path_factory: pytest.TempPathFactory, broker: Broker) -> SendsLeft:
-    return broker.sends(tmp_path_factory.mktemp("sends"))
 
 
 class TestSqs(KilledAtAnyStep, KilledWhileItSends, KilledAtRandom):

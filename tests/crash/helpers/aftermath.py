@@ -203,6 +203,5 @@ WAITING = """SELECT COUNT(*) FROM dms_topic_entry JOIN dms_topic_sub USING (subs
 
 
 def count_rows(url: str, query: str, **values: str) -> int:
-    """Return the number that a query of a database returns."""
     ((number,),) = asked(url, query, **values)
     return int(number)

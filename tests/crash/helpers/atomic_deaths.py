@@ -24,7 +24,6 @@ class AtomicDeaths:
     scheme: str = ""
 
     def send(self, provider: str) -> None:
-        """Send the messages of each death."""
         opened = open_provider(provider)
         messages = [Message(uuid=uuid, body="x", properties={"a": 1}) for uuid in UUIDS]
         for point in POINTS:

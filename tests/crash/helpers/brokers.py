@@ -64,7 +64,7 @@ class Broker:
 
 
 class KilledAtAnyStep:
-    """Needs a fixture ``deaths_left``: the result of :meth:`Broker.deaths`."""
+    """Needs a fixture ``broker``, or ``deaths_left``: the result of :meth:`Broker.deaths`."""
 
     @pytest.mark.prove
     @pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.name)
@@ -76,7 +76,7 @@ class KilledAtAnyStep:
 
 
 class KilledWhileItSends:
-    """Needs a fixture ``sends_left``: the result of :meth:`Broker.sends`."""
+    """Needs a fixture ``broker``, or ``sends_left``: the result of :meth:`Broker.sends`."""
 
     @pytest.mark.prove
     @pytest.mark.parametrize("kind", ["single", "batch"])

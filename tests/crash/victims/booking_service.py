@@ -38,7 +38,6 @@ def effects_of(folder: Path) -> Ledger:
 
 
 def make_trigger(folder: Path, lease: timedelta) -> Trigger[..., None]:
-    """Make the trigger."""
     effects = effects_of(folder)
 
     file = folder / "parked.sqlite3"

@@ -50,7 +50,6 @@ class Beside:
 
 
 def main(point: str, provider: str, history: str, letters: str) -> None:
-    """Import until the point."""
     when, _, method = point.partition(" ")
     store: Any = open_history(history)
     store = Beside(store, Dying(store.parking, method, when))

@@ -32,7 +32,6 @@ def effects_of(folder: Path) -> Ledger:
 
 
 def make_trigger(folder: Path) -> Trigger[..., None]:
-    """Make the trigger."""
     effects = effects_of(folder)
 
     @trigger(DESTINATIONS, name=NAME, join="all", lease=LEASE, local_parking_file=folder / "parked.sqlite3")

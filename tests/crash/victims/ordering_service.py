@@ -39,7 +39,6 @@ def effects_of(folder: Path) -> Ledger:
 
 
 def make_trigger(folder: Path) -> Trigger[..., None]:
-    """Make the trigger."""
     begun, effects = begun_in(folder), effects_of(folder)
     chance = random.Random()  # noqa: S311  (no secret)
 

@@ -115,7 +115,6 @@ def run_again(uuid: str, trigger_name: str, message: Message) -> Resolution:
 
 
 def upstream(folder: Path, provider: str, case: Case, *, dies: bool) -> Trigger[..., None]:
-    """Make the trigger that sends."""
     tries, left = tries_of(folder, case), left_by(folder, case)
     most = int(case.point[-1]) if dies and case.point.startswith("LEFT") else None
 

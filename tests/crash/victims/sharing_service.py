@@ -26,7 +26,6 @@ class Noting(logging.Handler):
         self._ledger = ledger
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Note a line."""
         self._ledger.note(str(os.getpid()), record.getMessage())
 
 

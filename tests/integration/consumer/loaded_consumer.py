@@ -40,7 +40,6 @@ def parking_file(folder: Path) -> Path:
 
 
 def make_trigger(folder: Path, destination: str, *, blocking: bool) -> Trigger[..., Any]:
-    """Make the trigger of one stream."""
     effects = effects_of(folder)
     made = trigger(
         destination,

@@ -15,7 +15,6 @@ from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, entry_in, is_drained, send
 from triggers import Message
 from triggers.providers.redis_streams import RedisStreams
-from triggers.testing.redis_server import RedisServer
 
 
 class TestConsuming:
@@ -55,19 +54,6 @@ class TestConsuming:
 
 
 class TestRefusing:
-    def test_a_history_that_may_silently_forget_ends_the_consumer_before_any_message(
-        self, lane: Lane, redis_url: str, private_redis: RedisServer
-    ) -> None:
-        with connected(private_redis.url) as client:
-            client.config_set("maxmemory-policy", "allkeys-lru")
-        orders = lane.trigger("orders", lambda _: None, history=private_redis.url)
-
-        with (
-            lane.run([orders], redis_url) as running,
-            pytest.raises(ConfigurationError, match="maxmemory-policy"),
-        ):
-            running.join()
-
     def test_two_triggers_of_one_name_are_refused(self, lane: Lane, redis_url: str) -> None:
         triggers = [lane.trigger(stream, lambda _: None, name="same") for stream in ("orders", "returns")]
 
@@ -82,32 +68,6 @@ class TestRefusing:
 
 
 class TestEnding:
-    def test_stopping_lets_the_service_end_and_gives_back_what_was_only_fetched(
-        self, lane: Lane, redis_url: str
-    ) -> None:
-        begun, may_end = threading.Event(), threading.Event()
-        ran: list[str | None] = []
-
-        def work(message: Message) -> None:
-            begun.set()
-            may_end.wait(PATIENCE)
-            ran.append(message.uuid)
-
-        orders = lane.trigger("orders", work)
-        send(redis_url, "orders", "first", "second")
-
-        with lane.run([orders], redis_url, history=redis_url) as running:
-            begun.wait(PATIENCE)
-            running.stop()
-            may_end.set()
-            running.join()
-        assert ran == ["first"]
-        with lane.run([lane.trigger("orders", work)], redis_url, history=redis_url):
-            # At once, although the first consumer would count as dead after half a minute only.
-            eventually(lambda: is_drained(redis_url, "orders"))
-
-        assert ran == ["first", "second"]
-
     def test_sys_exit_in_a_service_ends_the_consumer_and_leaves_the_message_in_doubt(
         self, lane: Lane, redis_url: str, caplog: pytest.LogCaptureFixture
     ) -> None:

@@ -7,16 +7,13 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from history import MemoryHistory, Verb, open_history
+from history import MemoryHistory, Verb
 from history.beside.control import Control
 from history.beside.kept import KeepsBeside
 from history.bridge import drive
-from history.redis.connection.client import keys_of
 from history.store import Beat, Counts, Heard, Overview, Report, TriggerState
-from history.store.records import NO_TRIGGER
 from tests.fixtures.databases import asked
 from tests.fixtures.histories import FragileHistory, with_store
-from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, is_drained, send
@@ -223,25 +220,6 @@ class TestSlowHistory:
         may_answer.set()
 
         assert running.counts == {"orders": {"ok": 1}}
-
-
-@pytest.fixture
-def network(redis_url: str, network_before: NetworkBefore) -> Network:
-    """A line to Redis that can be made to hang, and can lose answers."""
-    return network_before(redis_url)
-
-
-def test_a_beat_whose_answer_was_lost_is_counted_once(redis_url: str, network: Network) -> None:
-    store = open_history(network.url(redis_url))
-    word = Report(consumer="worker", trigger="orders", counts=Counts(new=3))
-    drive(store.control.overview())
-
-    lost = network.lose_reply_to(keys_of(NO_TRIGGER, "history")[0].encode())
-    drive(store.control.beat("token", [word]))
-
-    assert lost.is_set()
-    assert overview(store).statistics == {"orders": Counts(new=3)}
-    drive(store.close())
 
 
 def test_a_database_of_the_first_version_gets_the_tables_it_lacks(sql_database: str) -> None:

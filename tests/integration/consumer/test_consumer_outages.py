@@ -3,7 +3,6 @@
 import logging
 import threading
 import time
-from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -12,7 +11,7 @@ from history import RedisHistory
 from tests.fixtures.network import NetworkBefore
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
-from tests.integration.helpers.consumers import Lane, entry_in, is_drained, parked_in, send
+from tests.integration.helpers.consumers import Lane, entry_in, is_drained, send
 from triggers import Message
 from triggers.testing.redis_server import RedisServer
 
@@ -47,47 +46,6 @@ class TestProviderAway:
             assert running.alive
             private_redis.start()
             running.join()
-
-    def test_redis_is_killed_mid_batch_and_comes_back(self, lane: Lane, private_redis: RedisServer) -> None:
-        ran: Counter[str | None] = Counter()
-        enough = threading.Event()
-
-        def work(message: Message) -> None:
-            ran[message.uuid] += 1
-            if len(ran) == 20:
-                enough.set()
-
-        url, uuids = private_redis.url, [str(number) for number in range(100)]
-        send(url, "orders", *uuids)
-
-        with lane.run([lane.trigger("orders", work, concurrency=2)], url + FAST, history=url):
-            enough.wait(PATIENCE)
-            private_redis.kill()
-            private_redis.start()
-            eventually(lambda: is_drained(url, "orders"))
-
-        parked = {one.uuid for one in parked_in(url, "orders")}
-        assert set(ran.values()) == {1}
-        assert parked | set(ran) == set(uuids)
-        assert len(parked) <= 2  # what the two workers were about
-
-    def test_a_lost_reply_to_an_acknowledgement_leaves_nothing_behind(
-        self, lane: Lane, redis_url: str, network_before: NetworkBefore
-    ) -> None:
-        network = network_before(redis_url)
-        lost = network.lose_reply_to(b"XACK")
-        orders, ran = lane.noting("orders")
-        send(redis_url, "orders", *"abcdef")
-
-        # A history elsewhere: one beside the stream would acknowledge by its own connection.
-        history = f"sqlite:///{lane.folder}/history.sqlite3"
-        with lane.run([orders], network.url(redis_url), history=history) as running:
-            # What was fetched with it is not left in the hands of a worker that has forgotten about it.
-            eventually(lambda: is_drained(redis_url, "orders"))
-
-        assert lost.is_set()
-        assert sorted(ran, key=str) == list("abcdef")
-        assert running.counts["orders"]["ok"] >= 5
 
     def test_an_acknowledgement_that_cannot_be_sent_makes_a_duplicate(
         self, lane: Lane, redis_url: str, network_before: NetworkBefore, caplog: pytest.LogCaptureFixture

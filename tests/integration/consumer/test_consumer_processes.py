@@ -7,7 +7,7 @@ import pytest
 
 from history.entry import EntryOutcome, State
 from tests.fixtures.waiting import eventually
-from tests.integration.helpers.consumers import entry_in, has_unread, is_drained, parked_in, send
+from tests.integration.helpers.consumers import entry_in, is_drained, parked_in, send
 from tests.integration.helpers.service_process import Steering, is_running
 
 #: So soon that a message is delivered again before its lease is over.
@@ -77,27 +77,6 @@ class TestCopiesThatMeet:
 
     def send_twice(self, url: str, destination: str, body: str = "") -> None:
         send(url, destination, *(order for order in self.ORDERS for _ in range(2)), body=body)
-
-    @pytest.mark.prove
-    def test_two_processes_book_each_order_once_although_each_was_sent_twice(
-        self, steering: Steering, redis_url: str
-    ) -> None:
-        self.send_twice(redis_url, "looked-up", body="wait")
-
-        words = run_only("looked-up", redis_url)
-        with steering.serve(*words) as first, steering.serve(*words) as second:
-            eventually(lambda: pids_of(steering) == {first.pid, second.pid})
-            steering.let_end(*self.ORDERS)
-            eventually(lambda: len(steering.noted("done")) >= len(self.ORDERS))
-            eventually(lambda: not has_unread(redis_url, "looked-up"))
-            for process in (first, second):
-                process.send(signal.SIGTERM)
-                assert process.wait() == 0
-
-        begun = [uuid for uuid, _ in steering.noted("begun")]
-        assert sorted(begun) == sorted(self.ORDERS)
-        assert pids_of(steering, "done") == {first.pid, second.pid}
-        assert parked_in(redis_url, "looked-up") == []
 
     @pytest.mark.prove
     def test_without_a_lease_the_resolver_has_them_booked_twice(

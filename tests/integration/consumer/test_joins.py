@@ -13,8 +13,6 @@ import pytest
 
 from history import Message, Uuid
 from history.bridge import drive
-from history.sql.tables.history import LOG, RECORDS
-from tests.fixtures.databases import asked
 from tests.fixtures.histories import with_store
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
@@ -190,17 +188,6 @@ class TestAll:
             eventually(lambda: one.counts[NAME].get("ok") == 10)
 
         assert most == [1]
-
-
-def test_a_database_of_an_older_version_is_given_the_tables(history_url: str) -> None:
-    if history_url.startswith("redis"):
-        pytest.skip("Redis has no tables")
-    with_store(history_url, lambda store: store.check())
-    for table in (LOG, RECORDS):
-        asked(history_url, f"DROP TABLE {table.name}")
-
-    assert waits(history_url) == 0
-    assert with_store(history_url, lambda store: store.joining.first(NAME, "a", "u", time_out=None))
 
 
 class TestOne:

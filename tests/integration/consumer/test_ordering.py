@@ -235,19 +235,6 @@ class TestOrder:
 
 
 class TestConcurrency:
-    def test_groups_run_at_the_same_time(self, lane: Lane, redis_url: str) -> None:
-        together = threading.Barrier(4)
-        orders = lane.trigger(
-            "orders", lambda _: together.wait(PATIENCE), ordered=True, concurrency=4, prefetch=1
-        )
-        send(redis_url, [one for group in "abcd" for one in in_group(group, f"{group}1")])
-        send(redis_url, [one for group in "dcba" for one in in_group(group, f"{group}2")])
-
-        with lane.run([orders], redis_url, history=redis_url) as running:
-            eventually(lambda: is_drained(redis_url, "orders"))
-
-        assert running.counts == {"orders": {"ok": 8}}
-
     def test_no_more_run_than_concurrency_says(
         self, lane: Lane, redis_url: str, chance: random.Random
     ) -> None:

@@ -335,19 +335,3 @@ def test_only_a_history_in_the_same_database_acknowledges(lane: Lane, redis_url:
 
     assert ran == list("abc")
     assert calls_of(redis_url, "xack") - before == 3
-
-
-def test_a_failure_is_parked_and_the_next_message_runs(lane: Lane, redis_url: str) -> None:
-    ran: list[str | None] = []
-
-    def work(message: Message) -> None:
-        ran.append(message.uuid)
-        if message.uuid == "b":
-            raise ValueError("b makes no sense")
-
-    send(redis_url, "orders", *"abcd")
-    with lane.run([lane.trigger("orders", work)], redis_url, history=redis_url):
-        eventually(lambda: is_drained(redis_url, "orders"))
-
-    assert ran == list("abcd")
-    assert [one.uuid for one in parked_in(redis_url, "orders")] == ["b"]

@@ -71,7 +71,6 @@ class Site:
         return made
 
     def signed_in(self, role: Role) -> Browser:
-        """Return the browser of somebody of this role."""
         made = self.browser()
         assert made.sign_in(TOKENS[role].secret).status_code == 303
         return made
@@ -104,7 +103,6 @@ class Site:
         return [one.id for one in drive(self.store.parking.list())]
 
     def group(self, browser: Browser) -> str:
-        """Return the key of the one group that there is."""
         (key,) = keys_of(browser.page("/parked"))
         return key
 

@@ -121,38 +121,6 @@ def test_settled_as_done_its_copies_are_duplicates_and_the_audit_trail_says_who_
     assert "it is in the ledger" in trail
 
 
-def test_discarded_it_is_gone_and_its_entry_stays(site: Site, operator: Browser) -> None:
-    parked = site.park("order-1")
-
-    operator.decide(decision="discard", trigger="book", id=parked.id, reason="not wanted")
-
-    (entry,) = drive(site.store.lookup("book", ["order-1"]))
-    assert entry is not None
-    assert entry.state is State.STARTED
-    assert site.ids() == []
-
-
-def test_run_it_runs_once_and_is_gone(site: Site, operator: Browser) -> None:
-    parked = site.park("order-1")
-
-    job = operator.decide(decision="run", trigger="book", id=parked.id, reason="it did not happen")
-    again = operator.send("/decide", decision="run", trigger="book", id=parked.id, reason="once more")
-
-    assert (site.done, job.closed) == (["order-1"], 1)
-    assert again.status_code == 409
-    assert site.ids() == []
-
-
-def test_what_fails_stays_parked_and_the_page_says_why(site: Site, operator: Browser) -> None:
-    parked = site.park("order-1", {"id": "fails"})
-
-    job = operator.decide(decision="run", trigger="book", id=parked.id, reason="try it")
-
-    assert (job.closed, job.left) == (0, 1)
-    assert "no such customer" in text_of(operator.page(f"/job?key={job.key}"))
-    assert len(site.ids()) == 1
-
-
 def test_nothing_runs_without_the_module_of_its_trigger(site: Site, operator: Browser) -> None:
     parked = site.park("order-1", trigger_name="other")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from history import ParkedKind, UnavailableError, open_history
+from history import ParkedKind, UnavailableError
 from history.beside.security import SecurityEvent, SecurityOutcome, SecurityRecord
 from history.bridge import drive
 from tests.fixtures.beside import kept_in
@@ -173,23 +173,6 @@ def test_the_desk_and_a_group_have_links_to_their_exports(site: Site, operator: 
     assert "/export?format=csv&amp;trigger=book" in desk
     assert "/export?format=jsonl&amp;trigger=book" in desk
     assert f"/export?format=csv&amp;key={key}" in group
-
-
-def test_while_its_history_is_away_an_export_is_refused(
-    site: Site, private_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pulse, "FRESH", 0.0)
-    site.url, site.store = private_redis.url, open_history(f"{private_redis.url}?circuit=off")
-    site.serve([])
-    site.park("order-1")
-    operator = site.signed_in(Role.OPERATOR)
-    assert len(lines(operator)) == 1
-
-    private_redis.kill()
-    answer = operator.get("/export?format=csv")
-    private_redis.start()
-
-    assert answer.status_code == 503
 
 
 def test_an_export_that_breaks_off_does_not_end_like_a_whole_one_and_is_recorded_as_failed(

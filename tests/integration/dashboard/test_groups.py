@@ -113,26 +113,6 @@ def test_causes_are_shown_a_page_at_a_time_and_the_journal_has_its_own(site: Sit
     assert "causes=2" in first
 
 
-def test_all_that_a_dead_host_held_is_decided_at_once_with_its_count(site: Site, operator: Browser) -> None:
-    dead = [
-        site.park(f"order-{word}", reason=f"reason {word}", evidence=Evidence(owner="worker-3:7:ab"))
-        for word in ("one", "other")
-    ]
-    living = site.park("order-9", evidence=Evidence(owner="worker-4:1:ab"))
-    unknown = site.park("order-10", evidence=Evidence())
-
-    desk = operator.page("/parked?by=host")
-    (key,) = keys_of(operator.page("/parked?host=worker-3"))
-    preview = text_of(operator.page(f"/decide?key={key}&decision=discard&all=yes"))
-    job = operator.decide(decision="discard", key=key, all="yes", reason="worker-3 burnt")
-
-    assert len(keys_of(desk)) == 2
-    assert "Discard 2 messages?" in preview
-    assert "worker-3" in preview
-    assert job.closed == len(dead)
-    assert sorted(site.ids()) == sorted([living.id, unknown.id])
-
-
 def label(number: int) -> ParkedLabel:
     """Return one of many labels, each with a reason of its own."""
     customer = str(number).translate(str.maketrans("0123456789", "aeioulmnrs"))

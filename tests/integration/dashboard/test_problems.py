@@ -146,7 +146,6 @@ def test_a_history_that_hangs_delays_the_page_once_and_is_a_problem(
 
 @contextmanager
 def stopped(server: RedisServer) -> Generator[None]:
-    """Let a server hang."""
     os.kill(server.pid, signal.SIGSTOP)
     try:
         yield

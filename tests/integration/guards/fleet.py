@@ -94,7 +94,6 @@ class Fleet:
         }
 
     def send(self, orders: Sequence[str]) -> None:
-        """Send orders, one message each."""
         subprocess.run(
             [sys.executable, *self._host.sender],
             input="".join(f"{order}\n" for order in orders),

@@ -362,10 +362,3 @@ def test_a_plain_call_runs_the_function_and_so_does_one_of_another_actor(shop: S
     shop.work()
 
     assert shop.done == ["0", "1", "0"]
-
-
-@pytest.mark.parametrize("option", ["retry", "transient", "transacted", "on_retry_failure"])
-def test_retries_are_dramatiqs(option: str) -> None:
-    wrong: Callable[..., Any] = guarded
-    with pytest.raises(ValueError, match=rf"{option}: dramatiq decides itself.*test_dramatiq\.py"):
-        wrong(history="memory://", **{option: None})

@@ -256,12 +256,6 @@ class TestSettings:
             with pytest.raises(ValueError, match="ack_policy: is MANUAL"):
                 await tested.publish("1", list="orders", headers={"order": "1"})
 
-    @pytest.mark.parametrize("option", ["retry", "transient", "transacted", "on_retry_failure"])
-    def test_retries_are_faststreams(self, option: str) -> None:
-        wrong: Callable[..., Any] = guarded
-        with pytest.raises(ValueError, match=rf"{option}: faststream decides itself.*test_faststream\.py"):
-            wrong(RabbitBroker(), history="memory://", uuid="order", **{option: None})
-
     def test_a_key_is_required(self) -> None:
         wrong: Callable[..., Any] = guarded
         with pytest.raises(ValueError, match=r"uuid: .*name a header"):

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import dramatiq
@@ -190,3 +191,13 @@ def test_the_guard_of_http_keeps_answers_and_compares_bodies_by_itself(option: s
 
     with pytest.raises(ConfigurationError, match=option):
         IdempotencyKey(lambda *_: None, history=MemoryHistory(), **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("option", ["retry", "transient", "transacted", "on_retry_failure"])
+@pytest.mark.parametrize("host", ["dramatiq", "taskiq", "faststream"])
+def test_retries_are_the_hosts(host: str, option: str) -> None:
+    guarded: Any = import_module(f"triggers.guards.{host}").guarded
+    broker, key = ([RabbitBroker()], {"uuid": "order"}) if host == "faststream" else ([], {})
+
+    with pytest.raises(ValueError, match=rf"{option}: {host} decides itself.*test_kept_and_compared\.py"):
+        guarded(*broker, history="memory://", **key, **{option: None})

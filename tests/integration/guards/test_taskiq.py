@@ -217,10 +217,3 @@ async def test_a_pool_of_processes_is_refused(shop: Shop) -> None:
 
     with refused("task book: --use-process-pool"):
         await shop.run(task)
-
-
-@pytest.mark.parametrize("option", ["retry", "transient", "transacted", "on_retry_failure"])
-def test_retries_are_taskiqs(option: str) -> None:
-    wrong: Callable[..., Any] = guarded
-    with pytest.raises(ValueError, match=rf"{option}: taskiq decides itself.*test_taskiq\.py"):
-        wrong(history="memory://", **{option: None})

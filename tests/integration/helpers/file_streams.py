@@ -25,7 +25,6 @@ class FileStream:
         (folder / "in").mkdir(parents=True, exist_ok=True)
 
     def add(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Add one micro-batch."""
         text = "".join(json.dumps(dict(row)) + "\n" for row in rows)
         hidden = self.folder / "in" / f".{self._files:06}"
         hidden.write_text(text)

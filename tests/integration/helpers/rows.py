@@ -124,8 +124,6 @@ def order(uuid: str | None = UUID, **fields: Any) -> Message:
 
 
 def answering(answer: object) -> Callable[[str, str, Message], Any]:
-    """Return a resolver that returns this answer, or raises it."""
-
     def resolver(uuid: str, trigger_name: str, message: Message) -> object:
         if isinstance(answer, Exception):
             raise answer

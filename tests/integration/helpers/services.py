@@ -73,7 +73,6 @@ def book(message: Message) -> None:
     NOTES.note("done", message.uuid or "", str(os.getpid()))
 
 
-looked_up = trigger("looked-up", name="looked-up", resolver=already_done, prefetch=1)(work)
 looked_up_soon = trigger(
     "looked-up-soon", name="looked-up-soon", resolver=already_done, prefetch=1, lease=SHORT
 )(work)

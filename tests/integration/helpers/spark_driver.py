@@ -42,7 +42,6 @@ class Told:
 
 
 def first_time(folder: str, what: str) -> bool:
-    """Whether this is the first time."""
     try:
         (Path(folder) / what).touch(exist_ok=False)
     except FileExistsError:

@@ -170,7 +170,6 @@ class Row:
         return self.terms.wakers[::-1] if self._transacted else self.terms.wakers
 
     def agree(self, waker: Waker) -> None:
-        """Have one of the parties agree."""
         match waker:
             case Waker.HISTORY:
                 self._network.bring_up()

@@ -17,7 +17,7 @@ from history.beside.sealing import why_locked
 from history.bridge import drive
 from history.sql.database.engine import open_engine
 from history.sql.links.history import LinkHistory
-from history.store import Hold, JoinPart, JoinTerms, ParkedLabel
+from history.store import Hold, JoinPart, JoinTerms
 from history.support.encryption import DecryptionError, MissingKeyError
 from tests.contract.beside.parking import labels_once, parked
 from tests.fixtures.beside import kept_in
@@ -134,15 +134,6 @@ def test_a_card_number_is_found_in_a_plain_store_and_in_no_encrypted_one(
 
     assert CARD.encode() not in encrypted
     assert CARD.encode() in plain
-
-
-def test_whoever_has_the_key_reads_what_was_written(url: str, store: KeepsBeside) -> None:
-    fill(store)
-    with opened(url) as another:
-        assert list(drive(another.parking.list())) == WITH_CARD
-        assert drive(labels_once(another)) == [ParkedLabel.of(one) for one in WITH_CARD]
-        assert drive(results_in(another).get(TRIGGER, "u1")) == KEPT
-        assert joined(another) == [JOINED]
 
 
 async def test_the_asyncio_form_of_a_history_has_the_same_key(url: str, store: KeepsBeside) -> None:

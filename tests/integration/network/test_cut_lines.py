@@ -50,7 +50,6 @@ def remember(url: str) -> None:
 
 
 def send(url: str) -> None:
-    """Send a message."""
     provider = open_provider(url)
     try:
         drive(provider.send("orders", [Message(uuid="order-1", body={})]))
@@ -74,7 +73,6 @@ def receive(url: str) -> None:
 
 @pytest.fixture
 def redis_with_tls(tmp_path: Path) -> Iterator[str]:
-    """The URL of a Redis with TLS."""
     if shutil.which("redis-server") is None:
         missing("redis-server", "apt-get install redis-server")
     own, port = make_certificate(tmp_path, "server"), free_port()
@@ -90,7 +88,6 @@ def redis_with_tls(tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def postgres_with_tls(postgres_folder: Path, tmp_path: Path) -> Iterator[str]:
-    """The URL of a PostgreSQL with TLS."""
     own = make_certificate(tmp_path, "server")
     files = {"ssl_cert_file": own.certificate, "ssl_key_file": own.key}
     settings = {name: Path(shutil.copy(file, postgres_folder)) for name, file in files.items()}

@@ -217,7 +217,6 @@ class Patched:
         return any(rows != [(0,)] for rows in counted)
 
     def release_at(self, now: int) -> int:
-        """Do one pass of the release loop."""
         self.now = now
         with self.bay() as bay:
             return drive(Releaser(outputs=bay.outputs, lot=ParkingLot(None)).release_due())

@@ -155,7 +155,6 @@ def store(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator
 
 
 def made(cell: Cell, store: Store, service: Service, folder: Path) -> Trigger[..., None]:
-    """Make the trigger of a cell."""
     suspends = cell.service == "transient, suspend"
     settings: dict[str, Any] = {"on_history_error": cell.history.removeprefix("away, ")}
     if not cell.history.startswith("away"):

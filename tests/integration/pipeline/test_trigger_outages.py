@@ -1,20 +1,17 @@
 """A trigger whose process or history goes away while its service runs, on real servers."""
 
 import logging
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
 from history import EntryOutcome, ParkedKind, State
 from history.bridge import drive
 from tests.fixtures.histories import FragileHistory
-from tests.fixtures.network import Network
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.rows import UUID, Bench, Effects, order
@@ -149,21 +146,6 @@ class TestHistoryGoesAway:
 
 
 class TestRedis:
-    def test_an_end_whose_reply_is_lost_is_recorded_once(
-        self, redis_url: str, tmp_path: Path, closing: ExitStack
-    ) -> None:
-        address = urlsplit(redis_url)
-        network = closing.enter_context(Network("127.0.0.1", address.port or 0))
-        bench = Bench(network.url(redis_url), tmp_path, asyncio=False, closing=closing)
-        lost: list[threading.Event] = []
-        book = bench.trigger(Effects(meanwhile=lambda: lost.append(network.lose_reply_to(b"EVALSHA"))))
-
-        outcome = bench.deliver(book, order())
-
-        assert lost[0].is_set()
-        assert (outcome.acknowledge, outcome.parked) == (True, False)
-        assert bench.state() is EntryOutcome.OK
-
     def test_a_server_that_is_flushed_while_the_service_runs_learns_of_its_end_anew(
         self, redis_url: str, tmp_path: Path, closing: ExitStack, form: str
     ) -> None:

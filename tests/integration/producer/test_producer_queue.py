@@ -1,7 +1,6 @@
 """The client-side queue: what waits on disk, in which order it leaves, and what is given up."""
 
 import logging
-import os
 import sqlite3
 import tempfile
 import threading
@@ -119,13 +118,6 @@ class TestWaiting:
         [got] = arrived(line.memory)
         assert sent.message.model_copy(update={"message_id": got.message_id, "delivery_count": 1}) == got
 
-    def test_what_waits_survives_its_producer(self, file: Path) -> None:
-        send(sender(Line("down"), file), "a", "b")
-        line = Line()
-
-        assert drain(sender(line, file)) == (2, 0, 0)
-        assert [message.uuid for message in arrived(line.memory)] == ["a", "b"]
-
     def test_in_order_new_messages_wait_behind_those_that_wait(self, file: Path) -> None:
         line = Line("down", "up")
         one = sender(line, file)
@@ -182,36 +174,8 @@ class TestWaiting:
 
         assert send(sender(Line("down"), file, queue_limit=-1), *map(str, range(200))) == [True] * 200
 
-    def test_a_message_whose_send_was_queued_after_it_had_arrived_keeps_its_uuid(self, file: Path) -> None:
-        line = Line("reply lost", "up")
-        one = sender(line, file)
-
-        assert send(one, "a") == [True]
-        drain(one)
-
-        assert [message.uuid for message in arrived(line.memory)] == ["a", "a"]
-
-    def test_a_drainer_that_dies_before_it_deletes_sends_again_in_order(self, file: Path) -> None:
-        line = Line("down")
-        one = sender(line, file)
-        send(one, "a", "b", "c")
-        line.fates = ["reply lost", "up"]
-
-        assert drain(one)[1:] == (0, 0)
-
-        assert firsts(arrived(line.memory)) == ["a", "b", "c"]
-
 
 class TestDraining:
-    def test_one_drainer_works_at_a_time(self, file: Path) -> None:
-        queue = ClientQueue(file, alias="shop")
-        other = ClientQueue(file, alias="shop")
-
-        with queue.draining() as mine, other.draining() as others:
-            assert (mine, others) == (True, False)
-        with other.draining() as others:
-            assert others
-
     def test_a_drainer_waits_for_its_turn(self, file: Path) -> None:
         line = Line("down")
         one = sender(line, file)
@@ -227,17 +191,6 @@ class TestDraining:
         thread.join()
 
         assert results == [(1, 0, 0)]
-
-    def test_the_background_drains_by_itself_when_the_provider_is_back(self, file: Path) -> None:
-        line = Line("down")
-
-        with Producer(line, queue=file, retry=ONE_TRY) as producer:
-            assert producer.queue is not None
-            assert producer.send("orders", "x", uuid="a").queued
-            line.fates = ["up"]
-            eventually(lambda: producer.queue and not producer.queue.size())
-
-        assert [message.uuid for message in arrived(line.memory)] == ["a"]
 
     def test_the_background_begins_at_once_when_the_provider_goes_away_again(
         self, file: Path, monkeypatch: pytest.MonkeyPatch
@@ -447,14 +400,6 @@ class TestGivingUp:
             drain(sender(Refusing(RuntimeError("no")), file))
 
         assert [event.message.uuid for event in told] == ["b"]
-
-    def test_a_message_that_fails_holds_only_its_own_destination_up(self, file: Path) -> None:
-        provider, one = poisoned(RuntimeError("no"), file)
-        queue_of(one).put("others", [compose("others", "x", uuid="other")])
-
-        assert drain(one) == (2, 0, 2)
-
-        assert [message.uuid for message in arrived(provider, "others")] == ["other"]
 
     def test_a_destination_that_is_held_up_holds_no_other_up(self, file: Path) -> None:
         provider, one = poisoned(RuntimeError("no"), file)
@@ -677,22 +622,6 @@ class TestFile:
 
         assert queue.size() == 0
         assert caplog.records == []
-
-    def test_a_forked_child_may_use_the_queue_of_its_parent(self, file: Path) -> None:
-        queue = ClientQueue(file, alias="shop")
-        queue.put("orders", [Message(body="x", uuid="parent")])
-        child = os.fork()
-        if child == 0:
-            try:
-                queue.put("orders", [Message(body="x", uuid="child")])
-            finally:
-                os._exit(0)
-        os.waitpid(child, 0)
-        queue.put("orders", [Message(body="x", uuid="parent again")])
-
-        waiting = queue.next_run(limit=10, size=10**6)
-
-        assert [one.message.uuid for one in waiting] == ["parent", "child", "parent again"]
 
 
 def _write(file: Path, statement: str) -> None:

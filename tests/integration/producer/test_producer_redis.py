@@ -67,18 +67,6 @@ def refusing(url: str) -> Generator[None]:
 
 
 class TestAnOutage:
-    def test_without_a_queue_sending_raises_until_the_server_is_back(
-        self, private_redis: RedisServer
-    ) -> None:
-        with Producer(private_redis.url, retry=QUICK) as producer:
-            private_redis.stop()
-            with pytest.raises(ProviderUnavailableError):
-                producer.send("orders", "x", uuid="a")
-            private_redis.start()
-            producer.send("orders", "x", uuid="a")
-
-        assert uuids_in(private_redis.url) == ["a"]
-
     def test_what_was_queued_leaves_by_itself_in_order_when_the_server_is_back(
         self, private_redis: RedisServer, tmp_path: Path
     ) -> None:
@@ -245,20 +233,6 @@ class TestDelays:
             assert client.zcard("{orders}:doubtless:later") == 0
         assert number > 1
         assert uuids_in(redis_url) == [str(one) for one in range(600)]
-
-    def test_what_somebody_else_has_put_among_the_delayed_holds_nothing_up(
-        self, redis_url: str, lane: Lane
-    ) -> None:
-        book, ran = lane.noting("orders")
-        with connected(redis_url) as client:
-            client.zadd("{orders}:doubtless:later", {"garbage": 1, "x" * 21 + "\x00\x00\xff\xffab": 2})
-        with Producer(redis_url) as producer:
-            producer.send("orders", "x", uuid="a", delay=timedelta(milliseconds=10))
-
-        with lane.run([book], f"{redis_url}?reclaim_interval=0.1", history=redis_url):
-            eventually(lambda: ran and is_drained(redis_url, "orders"))
-
-        assert ran == ["a"]
 
 
 class TestRequests:

@@ -35,7 +35,6 @@ def arrived(url: str) -> int:
 
 
 def open_files(folder: Path) -> list[str]:
-    """Return the files of a folder that this process has open."""
     found: list[str] = []
     for descriptor in Path("/proc/self/fd").iterdir():
         with suppress(OSError):  # it was closed meanwhile

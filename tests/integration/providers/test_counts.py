@@ -126,7 +126,6 @@ class Laboratory:
 
     @contextmanager
     def taking(self, place: str) -> Generator[tuple[Receiver, list[Arrival]]]:
-        """Have messages delivered."""
         with self.opened() as provider:
             receiver = drive(provider.open_receiver(place, subscription="s", name="a"))
             # One by one: a server that is killed may have written down some of several calls only.

@@ -12,7 +12,7 @@ from history.bridge import drive
 from tests.fixtures.servers.redis import connected
 from tests.integration.helpers.given_up import assert_it_changed_nothing, async_doomed, doomed, hearing
 from tests.unit.helpers.given_up import event
-from triggers import AsyncConsumer, Cause, Consumer, on_retrieval_failure, open_provider, trigger
+from triggers import Cause, Consumer, open_provider, trigger
 from triggers.providers import Arrival, Provider
 from triggers.providers.contract.common import everything
 from triggers.providers.memory import MemoryProvider
@@ -31,7 +31,6 @@ def provider(request: pytest.FixtureRequest) -> Iterator[Provider]:
 
 
 def letters(provider: Provider, destination: str = "orders.dead") -> list[Message]:
-    """Return what stands at a destination."""
     receiver = drive(provider.open_receiver(destination, subscription="reader", name="r"))
     received = drive(receiver.receive(100))
     drive(receiver.acknowledge(received))
@@ -207,16 +206,3 @@ def test_a_consumer_sends_what_it_gives_up_and_another_looks_after_it(redis_url:
 
     assert sorted(seen) == [("1", "doomed"), ("2", "doomed")]
     assert consumer.counts["doomed"] == {"failed": 2}
-
-
-async def test_an_asyncio_consumer_does_so_too(redis_url: str) -> None:
-    provider = open_provider(redis_url)
-    drive(provider.send("orders", [Message(body="b", uuid=Uuid(one)) for one in ("1", "2")]))
-    consumer = AsyncConsumer([async_doomed()], redis_url)
-    subscription = on_retrieval_failure("doomed")(DeadLetterSink(consumer.provider))
-
-    await consumer.run(until_idle=0.3)
-    subscription.cancel()
-
-    assert [letter.uuid for letter in letters(provider)] == ["1", "2"]
-    drive(provider.close())

@@ -76,15 +76,6 @@ class TestPosting:
         scheme, _, told = posted.headers["Authorization"].partition(" ")
         assert (scheme, base64.b64decode(told)) == ("Basic", b"some@body:pass:word")
 
-    def test_a_trigger_posts_what_it_gives_up(self, server: WebhookServer) -> None:
-        with hearing(WebhookSink(f"{server.url}/hook"), synchronous=False):
-            outcome = doomed().handle(Message(body="b", uuid="given-up"))
-
-        assert_it_changed_nothing(outcome)
-        [posted] = server.posted
-        assert outcome.event is not None
-        assert posted.json["id"] == outcome.event.id
-
 
 class TestTryingAgain:
     @pytest.mark.parametrize("status", [500, 502, 503, 504, 599, 429, HANG_UP])

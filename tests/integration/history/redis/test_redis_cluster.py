@@ -1,13 +1,17 @@
-"""The Redis history on a real Redis Cluster: each script, all checks, and triggers spread over nodes."""
+"""The Redis history on a real Redis Cluster: each script, all checks, its URL, and streams."""
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
+from history import EntryOutcome, HistoryUnavailableError, Settlement, Uuid, open_history
+from history.beside.kept import KeepsBeside
 from history.bridge import drive
 from history.contract import HistoryContract
 from history.contract.claims import AdoptionContract, ClaimContract
+from history.contract.common import state_of
 from history.contract.records import RecordContract
 from history.contract.runs import RunContract
 from history.contract.upkeep import UpkeepContract
@@ -17,6 +21,9 @@ from history.store import HistoryStore
 from tests.contract.beside.control import ControlContract
 from tests.contract.beside.join_periods import JoinPeriodContract
 from tests.fixtures.servers.redis_cluster import async_cluster_client, cluster_client, redis_cluster
+from tests.fixtures.waiting import eventually
+from tests.integration.helpers.consumers import Lane, send
+from triggers.testing.redis_server import free_port
 
 __all__ = ["redis_cluster"]
 
@@ -125,3 +132,57 @@ def test_one_node_that_evicts_is_refused(client: Any, policy: str) -> None:
     finally:
         client.config_set("maxmemory-policy", "noeviction", target_nodes="primaries")
         client.close()
+
+
+TRIGGER = "book-order"
+
+
+async def test_a_history_on_a_cluster_is_opened_by_one_of_its_nodes(redis_cluster: int, form: str) -> None:
+    store = opened(redis_cluster, form)
+    (claim,) = await store.claim(TRIGGER, [form], "worker-1")
+    assert claim.fence is not None
+    await store.settle(TRIGGER, [Settlement(Uuid(form), claim.fence, EntryOutcome.OK)])
+
+    (entry,) = await store.lookup(TRIGGER, [form])
+
+    assert state_of(entry) is EntryOutcome.OK
+    await store.close()
+
+
+async def test_a_cluster_that_is_away_is_said_when_it_is_used(form: str) -> None:
+    store = opened(free_port(), form)
+
+    for _ in range(2):
+        with pytest.raises(HistoryUnavailableError):
+            await store.claim(TRIGGER, ["u1"], "worker-1")
+
+    await store.close()
+
+
+async def test_a_cluster_that_is_away_has_its_address_all_the_same(form: str) -> None:
+    """A consumer asks for it before anything else, to tell one history from another."""
+    port = free_port()
+    store = opened(port, form)
+
+    assert store.control.address == f"redis cluster:127.0.0.1:{port}"
+
+    await store.close()
+
+
+def test_a_consumer_of_streams_on_a_cluster_runs_each_message_once(lane: Lane, redis_cluster: int) -> None:
+    ran: Counter[str | None] = Counter()
+    name = f"orders-{lane.asyncio}"
+    orders = lane.trigger(name, lambda message: ran.update([message.uuid]))
+    url, uuids = f"redis+cluster://127.0.0.1:{redis_cluster}", [str(number) for number in range(30)]
+    send(url, name, *uuids, *uuids[:10])
+
+    with lane.run([orders], url, history=url, until_idle=0.5):
+        eventually(lambda: len(ran) == 30)
+
+    assert ran == Counter(uuids)
+
+
+def opened(port: int, form: str) -> KeepsBeside:
+    """Open the history on a cluster by the port of a node."""
+    history = open_history(f"redis+cluster://127.0.0.1:{port}")
+    return history.for_asyncio() if form == "asyncio" else history

@@ -265,9 +265,12 @@ def test_another_word_is_refused(durability: Any) -> None:
         RedisHistory.from_url(f"redis://localhost/0?durability={durability or '&'}")
 
 
-def test_of_a_cluster_it_is_refused() -> None:
+@pytest.mark.parametrize(
+    "opening", [RedisHistory.from_url, RedisStreams.from_url], ids=["history", "provider"]
+)
+def test_of_a_cluster_it_is_refused(opening: Callable[[str], object]) -> None:
     with pytest.raises(ConfigurationError, match="durability: cannot be asked of a Redis Cluster"):
-        RedisHistory.from_url("redis+cluster://localhost:1?durability=replicas:1")
+        opening("redis+cluster://localhost:1?durability=replicas:1")
 
 
 def test_the_check_of_the_history_tells_of_a_server_without_replicas(redis_url: str) -> None:
@@ -290,8 +293,3 @@ async def test_what_is_sent_to_a_stream_counts_once_replicas_have_it(pair: Pair,
     await provider.close()
 
     assert len(sent) == len(set(sent)) == 300
-
-
-def test_a_provider_on_a_cluster_does_not_wait_for_replicas() -> None:
-    with pytest.raises(ConfigurationError, match="durability: cannot be asked of a Redis Cluster"):
-        RedisStreams.from_url("redis+cluster://localhost:1?durability=replicas:1")

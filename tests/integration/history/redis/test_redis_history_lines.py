@@ -3,8 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,8 +24,7 @@ from history.store import BatchOwner, Owner
 from tests.fixtures.histories import wait_for_circuits
 from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.servers.redis import connected
-from tests.fixtures.waiting import PATIENCE, eventually
-from triggers.testing.redis_server import RedisServer
+from tests.fixtures.waiting import eventually
 
 TRIGGER = "book-order"
 
@@ -273,51 +270,6 @@ def test_closing_ends_every_connection(redis_url: str) -> None:
         drive(history.close())
 
         eventually(lambda: len(observer.client_list()) <= before)
-
-
-FORKED = """
-import os, sys
-from history.bridge import drive
-from history.redis import RedisHistory
-
-history = RedisHistory.from_url(sys.argv[1])
-drive(history.claim("fork", ["warm"], "parent"))
-child = os.fork() == 0
-name = "child" if child else "parent"
-for n in range(300):
-    (claim,) = drive(history.claim("fork", [f"{name}{n}"], f"{name} {n}"))
-    assert claim.found is None, (name, n)
-    assert drive(history.complete("fork", f"{name}{n}", claim.fence)), (name, n)
-if child:
-    os._exit(0)
-assert os.wait()[1] == 0
-"""
-
-
-def test_a_forked_child_does_not_speak_on_its_parents_line(redis_url: str) -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", FORKED, redis_url],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
-
-    assert run.returncode == 0, run.stderr
-
-
-def test_a_restarted_server_is_met_on_new_lines(private_redis: RedisServer) -> None:
-    history = RedisHistory.from_url(private_redis.url)
-    (claim,) = drive(history.claim(TRIGGER, ["u1"], "worker-1"))
-
-    private_redis.stop()
-    with pytest.raises(HistoryUnavailableError):
-        drive(history.complete(TRIGGER, "u1", claim.fence))
-    private_redis.start()
-    wait_for_circuits()
-
-    assert drive(history.complete(TRIGGER, "u1", claim.fence))
-    drive(history.close())
 
 
 def given(url: str, **settings: Any) -> Any:

@@ -70,7 +70,6 @@ def lose_claims(server: RedisServer, one: RedisHistory, other: RedisHistory) -> 
 
 
 def complete(history: HistoryStore, *uuids: str) -> None:
-    """Claim and complete uuids."""
     for first in range(0, len(uuids), 200):
         some = uuids[first : first + 200]
         ends = [

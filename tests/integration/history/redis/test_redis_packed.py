@@ -69,7 +69,6 @@ def complete(
     time_to_live: timedelta,
     outcome: EntryOutcome = EntryOutcome.OK,
 ) -> None:
-    """Claim and complete uuids, in batches."""
     for first in range(0, len(uuids), CLAIM_BATCH):
         some = uuids[first : first + CLAIM_BATCH]
         settle(history, some, claim(history, some, time_to_live), outcome)

@@ -13,7 +13,6 @@ HISTORY = f"doubtless:{{{TRIGGER}}}:history"
 
 
 def complete(history: RedisHistory, uuids: Sequence[str], time_to_live: timedelta) -> None:
-    """Claim and complete uuids, in batches."""
     for first in range(0, len(uuids), CLAIM_BATCH):
         some = uuids[first : first + CLAIM_BATCH]
         claims = drive(history.claim(TRIGGER, some, "worker-1", time_to_live=time_to_live))

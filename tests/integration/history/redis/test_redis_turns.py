@@ -34,7 +34,6 @@ def following(uuid: str) -> NextClaim:
 
 
 def in_flight(redis_url: str) -> set[bytes]:
-    """Return the digests of the runs in flight."""
     with connected(redis_url) as client:
         return set(client.hkeys(HISTORY)) - {b"meta"}
 

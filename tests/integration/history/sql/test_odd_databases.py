@@ -40,7 +40,6 @@ class _Databases:
         self._made: list[str] = []
 
     def make(self, encoding: str = "UTF8", **settings: str) -> str:
-        """Return the URL of a new one."""
         name = f"doubtless_{secrets.token_hex(8)}"
         self._made.append(name)
         made = "CREATE DATABASE {} ENCODING {} LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"

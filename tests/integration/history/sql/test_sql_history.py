@@ -1,19 +1,15 @@
 """What the conformance suite cannot say of a SQL history: processes, servers that go, files in use."""
 
-import asyncio
-import sqlite3
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
-from threading import Barrier
 
 import psycopg
 import pytest
 from sqlalchemy import text
 
-from history import ConfigurationError, EntryOutcome, HistoryUnavailableError, SqlHistory, State
+from history import ConfigurationError, HistoryUnavailableError, SqlHistory, State
 from history.bridge import drive
 from history.sql.entries.purging import PIECE
 from history.sql.tables.history import SCHEMA
@@ -97,36 +93,12 @@ class TestTables:
         assert [entry and entry.owner for entry in entries] == ["worker"] * 4
         assert len({entry.fence for entry in entries if entry}) == 4
 
-    def test_clients_that_start_at_the_same_moment_create_the_tables_together(self, url: str) -> None:
-        barrier = Barrier(8)
-
-        def start(number: int) -> int:
-            with opened(url) as store:
-                barrier.wait()
-                return drive(store.claim(TRIGGER, [f"u{number}"], "worker"))[0].fence
-
-        with ThreadPoolExecutor(8) as threads:
-            fences = list(threads.map(start, range(8)))
-
-        assert len(set(fences)) == 8
-
     def test_tables_of_a_newer_version_are_refused(self, url: str, store: SqlHistory) -> None:
         drive(store.check())
         asked(url, "UPDATE doubtless_meta SET value = value + 1 WHERE name = 'schema'")
 
         with opened(url) as newer, pytest.raises(ConfigurationError, match=f"only up to {SCHEMA}; upgrade"):
             drive(newer.claim(TRIGGER, ["u1"], "worker"))
-
-    def test_the_tables_outlive_the_store(self, url: str, store: SqlHistory) -> None:
-        (claimed,) = drive(store.claim(TRIGGER, ["u1"], "worker"))
-        drive(store.complete(TRIGGER, "u1", claimed.fence, EntryOutcome.FAILED))
-        drive(store.close())
-
-        with opened(url) as second:
-            (entry,) = drive(second.lookup(TRIGGER, ["u1"]))
-
-        assert entry is not None
-        assert (entry.outcome, entry.fence) == (EntryOutcome.FAILED, claimed.fence)
 
     def test_fences_grow_when_everything_was_purged(self, url: str, store: SqlHistory) -> None:
         (first,) = drive(store.claim(TRIGGER, ["u1"], "worker"))
@@ -186,22 +158,6 @@ class TestPostgresAway:
             wait_for_circuits()
             assert drive(store.complete(TRIGGER, "u1", claimed.fence))
 
-    async def test_an_asyncio_store_finds_its_server_again(self, private_postgres: PostgresServer) -> None:
-        with opened(private_postgres.url) as blocking:
-            store = blocking.for_asyncio()
-            try:
-                await store.claim(TRIGGER, ["u1"], "worker")
-                private_postgres.stop()
-                with pytest.raises(HistoryUnavailableError):
-                    await store.claim(TRIGGER, ["u2"], "worker")
-
-                private_postgres.start()
-                await asyncio.to_thread(wait_for_circuits)
-
-                assert (await store.claim(TRIGGER, ["u2"], "worker"))[0].found is None
-            finally:
-                await store.close()
-
     def test_a_connection_that_died_in_the_pool_is_replaced_unnoticed(self, postgres_url: str) -> None:
         with opened(postgres_url) as store, psycopg.connect(postgres_url, autocommit=True) as admin:
             drive(store.claim(TRIGGER, ["u1"], "worker"))
@@ -214,19 +170,6 @@ class TestPostgresAway:
 
 
 class TestSqliteFile:
-    def test_a_file_that_stays_locked_is_unavailable(self, file: Path) -> None:
-        with opened(f"sqlite:///{file}?timeout=0.2") as store, closing(sqlite3.connect(file)) as other:
-            drive(store.check())
-            other.execute("BEGIN IMMEDIATE")
-
-            with pytest.raises(HistoryUnavailableError, match="while claiming") as caught:
-                drive(store.claim(TRIGGER, ["u1"], "worker"))
-            assert "locked" in str(caught.value.__cause__)
-            assert drive(store.lookup(TRIGGER, ["u1"])) == [None], "readers do not wait"
-
-            other.rollback()
-            assert drive(store.claim(TRIGGER, ["u1"], "worker"))[0].found is None
-
     def test_memory_is_one_database_for_all_threads_but_not_for_asyncio(self) -> None:
         with opened("sqlite://") as store:
             drive(store.claim(TRIGGER, ["u1"], "worker"))

@@ -38,7 +38,6 @@ def queue() -> str:
 
 
 def use(url: str, destination: str = "orders") -> None:
-    """Send, and receive."""
     provider = JmsProvider.from_url(url)
     try:
         drive(provider.send(destination, [Message(body="x")]))

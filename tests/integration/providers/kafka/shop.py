@@ -54,7 +54,6 @@ class Shop:
         assert producer.flush(30) == 0
 
     def book(self, lane: Lane, then: Then = lambda _: None, **options: Any) -> AnyTrigger:
-        """Return the trigger that books orders."""
         file = lane.folder / "parked.sqlite3"
         settings: dict[str, Any] = {"name": "book", "transacted": True, "prefetch": 1, **options}
 
@@ -145,7 +144,6 @@ class Shop:
 def opened(
     kafka: AnyKafka | ApacheKafkaCluster, topic: str, url: str, *, partitions: int = 1
 ) -> Generator[Shop]:
-    """Open a shop on a new topic."""
     kafka.create(topic, partitions)
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     shop = Shop(kafka, topic, url, engine)

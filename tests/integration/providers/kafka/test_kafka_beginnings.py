@@ -1,14 +1,16 @@
-"""Where a consumer group begins, and what it says when the topic is not what it was."""
+"""Where a consumer group begins, and what it says when its topic or its offsets are not what they were."""
 
 import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer as Member
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka import Producer as RawProducer
-from confluent_kafka import TopicPartition
+from sqlalchemy import Connection, create_engine, text
 
 from history import MemoryHistory
 from history.bridge import drive
@@ -16,6 +18,7 @@ from tests.fixtures.servers.apache_kafka_server import AnyKafka
 from tests.fixtures.servers.kafka_server import KafkaServer
 from tests.fixtures.waiting import PATIENCE, eventually
 from triggers import Consumer, Message, trigger
+from triggers.consumer.options import AnyTrigger
 from triggers.providers.kafka.provider import Kafka
 from triggers.providers.provider import Arrival, Receiver
 
@@ -154,3 +157,42 @@ def test_a_consumer_of_an_empty_topic_ends_when_its_partitions_have_said_so() ->
         server.create("orders", 3)
 
         assert ran_until_idle(server, MemoryHistory()) == []
+
+
+ORDERS = 20
+
+
+def test_a_group_that_begins_at_the_oldest_message_again_has_no_second_effect(
+    kafka: AnyKafka, tmp_path: Path
+) -> None:
+    """Another group stands for one whose offsets were reset, or whose brokers were restored."""
+    topic, history = f"orders-{uuid4().hex[:8]}", f"sqlite:///{tmp_path}/orders.sqlite3"
+    kafka.create(topic, 2)
+    engine = create_engine(history)
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE booked (number TEXT)"))
+
+    @trigger(topic, name="book", transacted=True)
+    def book(body: bytes, connection: Connection) -> None:
+        connection.execute(text("INSERT INTO booked VALUES (:number)"), {"number": body.decode()})
+
+    # Nothing in these records names them, so each is known by its topic, partition and offset.
+    producer = Producer({"bootstrap.servers": kafka.address, "log_level": 0})
+    for number in range(ORDERS):
+        producer.produce(topic, b"%d" % number)
+    assert producer.flush(30) == 0
+
+    counts = [run(book, f"{kafka.patient_url}&group={topic}-{name}", history) for name in ("first", "again")]
+
+    with engine.connect() as connection:
+        booked = [int(row.number) for row in connection.execute(text("SELECT number FROM booked"))]
+    engine.dispose()
+    assert sorted(booked) == list(range(ORDERS))
+    assert counts == [{"ok": ORDERS}, {"duplicate": ORDERS}]
+
+
+def run(book: AnyTrigger, provider: str, history: str) -> dict[str, int]:
+    """Run a consumer until nothing is left, and return what became of the messages."""
+    consumer = Consumer([book], provider, history=history)
+    consumer.run(until_idle=0.5)
+    return dict(consumer.counts["book"])

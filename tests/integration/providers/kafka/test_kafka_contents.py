@@ -66,7 +66,6 @@ def produce(server: ApacheKafkaServer, topic: str, *records: tuple[str, str | No
 
 
 def offsets_in(server: ApacheKafkaServer, topic: str) -> Sequence[int]:
-    """Return the offsets that a topic of one partition still has."""
     settings = {"bootstrap.servers": server.address, "group.id": uuid4().hex, "enable.partition.eof": True}
     consumer = RawConsumer(settings)
     consumer.assign([TopicPartition(topic, 0, 0)])

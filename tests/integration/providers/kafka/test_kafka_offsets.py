@@ -50,20 +50,16 @@ def blocking(lane: Lane) -> Lane:
 
 
 class TestOnce:
-    def test_each_message_is_booked_once_and_leaves_no_entry(self, lane: Lane, shop: Shop) -> None:
+    @pytest.mark.parametrize("prefetch", [1, 10], ids=["one-a-transaction", "many-share-one"])
+    def test_each_message_is_booked_once_and_leaves_no_entry(
+        self, lane: Lane, shop: Shop, prefetch: int
+    ) -> None:
         shop.place(range(ORDERS))
 
-        assert shop.run_out(lane) == {"ok": ORDERS}
+        assert shop.run_out(lane, prefetch=prefetch) == {"ok": ORDERS}
         assert shop.run_out(lane) == {}
         assert shop.booked == list(range(ORDERS))
         assert (shop.rows, shop.entries) == ([(ORDERS, "")], 0)
-
-    def test_messages_that_share_a_transaction_move_the_row_together(self, lane: Lane, shop: Shop) -> None:
-        shop.place(range(ORDERS))
-
-        assert shop.run_out(lane, prefetch=10) == {"ok": ORDERS}
-        assert shop.booked == list(range(ORDERS))
-        assert shop.rows == [(ORDERS, "")]
 
     def test_kafka_is_told_for_the_tools_that_show_how_far_a_group_is(
         self, blocking: Lane, shop: Shop
@@ -111,23 +107,6 @@ class TestOnce:
         assert shop.run_out(lane, fail_once) == {"ok": ORDERS, "recovered": 1}
         assert shop.booked == list(range(ORDERS))
         assert shop.rows == [(ORDERS, "")]
-
-    def test_of_two_consumers_each_message_is_booked_by_one(
-        self, lane: Lane, kafka: AnyKafka, database: str
-    ) -> None:
-        with opened(kafka, f"orders-{uuid4().hex[:8]}", database, partitions=4) as shop:
-            shop.place(range(ORDERS))
-            with shop.run(lane) as first:
-                eventually(lambda: first.counts["book"].get("ok", 0) >= ORDERS)
-                with shop.run(lane) as second:  # which takes some of the partitions
-                    for number in range(ORDERS, 3 * ORDERS):
-                        shop.place([number])
-                    eventually(lambda: len(shop.booked) >= 3 * ORDERS)
-                    counts = [one.counts["book"] for one in (first, second)]
-
-            assert shop.booked == list(range(3 * ORDERS))
-            assert sum(next_offset for next_offset, _ in shop.rows) == 3 * ORDERS
-            assert {name for each in counts for name in each} <= {"ok", "duplicate", "recovered"}
 
 
 class TestWhereItBegins:

@@ -15,7 +15,7 @@ from tests.fixtures.servers.apache_kafka_server import AnyKafka
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, Running, parked_in
 from tests.integration.helpers.ordering import Diary, Failing, numbered
-from triggers import ConfigurationError, Consumer, FatalError, Message, TransientError, trigger
+from triggers import ConfigurationError, Consumer, Message, TransientError, trigger
 from triggers.providers import Receiver, capabilities_of
 from triggers.providers.contract.common import bodies, take
 from triggers.providers.contract.common import numbered as numbered_bodies
@@ -75,52 +75,6 @@ def test_keys_keep_their_order_when_messages_are_rolled_back(
     assert running.counts[topic]["recovered"] == failing.total
     assert kafka.depth(topic, f"{topic}:{topic}") == 0
     assert parked_in(history, topic) == []
-
-
-def test_one_worker_keeps_the_order_of_a_partition_whatever_its_keys(
-    lane: Lane, kafka: AnyKafka, tmp_path: Path, chance: random.Random
-) -> None:
-    ran: list[tuple[str, bool]] = []
-    failing = Failing(5, 10, 0.2, chance)
-    topic = f"serial-{uuid4().hex[:8]}"
-    kafka.create(topic, 1)
-
-    def work(message: Message) -> None:
-        fails = failing.fails(message)
-        ran.append((message.uuid or "", not fails))
-        if fails:
-            raise TransientError("for now")
-
-    orders = lane.trigger(topic, work, ordered=True, transacted=True)
-    messages = numbered(5, 10, chance)
-    messages[3::7] = [one.model_copy(update={"group_id": None}) for one in messages[3::7]]
-    send(kafka, topic, messages)
-
-    with lane.run([orders], kafka.patient_url, history=f"sqlite:///{tmp_path}/history.sqlite3") as running:
-        eventually(lambda: done_in(running, topic=topic) == 50)
-
-    assert [uuid for uuid, ok in ran if ok] == [one.uuid for one in messages]
-
-
-def test_a_message_that_is_given_up_does_not_hold_its_key_up(
-    lane: Lane, kafka: AnyKafka, topic: str, tmp_path: Path
-) -> None:
-    ran: list[str | None] = []
-    history = f"sqlite:///{tmp_path}/history.sqlite3"
-
-    def work(message: Message) -> None:
-        if message.uuid == "b":
-            raise FatalError("no such customer")
-        ran.append(message.uuid)
-
-    orders = lane.trigger(topic, work, ordered=True, concurrency=4)
-    send(kafka, topic, [Message(uuid=name, group_id="g", body="") for name in "abcd"])
-
-    with lane.run([orders], kafka.patient_url, history=history):
-        eventually(lambda: len(ran) == 3)
-
-    assert ran == ["a", "c", "d"]
-    assert [one.uuid for one in parked_in(history, topic)] == ["b"]
 
 
 @pytest.mark.prove

@@ -130,20 +130,6 @@ def test_a_call_that_failed_holds_up_nothing_of_other_senders(kafka: Transacting
     drive(plain.close())
 
 
-def test_a_consumer_here_receives_nothing_of_what_was_aborted(kafka: Transacting, topic: str) -> None:
-    provider = Kafka.from_url(kafka.transactional_url(an_id()))
-    with pytest.raises(ConfigurationError):
-        send(provider, topic, "aborted", TOO_LARGE)
-    send(provider, topic, "committed")
-
-    receiver = drive(provider.open_receiver(topic, subscription="s", name="a"))
-
-    [received] = arrivals(drive(take(receiver, 1)))
-    assert received.message.body == "committed"
-    drive(receiver.close())
-    drive(provider.close())
-
-
 @pytest.mark.crash
 def test_nothing_is_there_of_a_producer_that_was_killed_before_its_commit_and_the_next_one_goes_on(
     kafka: Transacting, topic: str

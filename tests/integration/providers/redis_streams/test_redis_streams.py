@@ -14,7 +14,7 @@ import pytest
 from history import ConfigurationError, Message
 from history.bridge import drive
 from tests.integration.helpers.streams import SOON, receive, receiver_of
-from triggers.providers import Arrival, Unreadable
+from triggers.providers import Arrival
 from triggers.providers.contract.common import NO_WAIT, numbered
 from triggers.providers.redis_streams import RedisStreams
 from triggers.providers.redis_streams.receiver import StreamReceiver
@@ -80,19 +80,6 @@ def die_holding(url: str, name: str, count: int) -> list[int]:
         here.close()
         there.close()
     return told
-
-
-@pytest.mark.crash
-def test_what_a_killed_consumer_held_is_taken_over(provider: RedisStreams, redis_url: str) -> None:
-    send(provider, 3)
-
-    assert die_holding(redis_url + QUICK, "victim", 3) == [1, 1, 1]
-
-    heir = receiver_of(provider, "heir")
-    taken = receive(heir, 3)
-    assert [one.message.body for one in taken] == ["0", "1", "2"]
-    assert counts(taken) == [2, 2, 2]
-    assert all(one.message.redelivered for one in taken)
 
 
 @pytest.mark.crash
@@ -191,14 +178,6 @@ def test_a_late_consumer_does_not_steal_back(
     assert pending(client, "heir") == 4
     assert not client.exists("{orders}:dlq")
     assert "4 of 4 entries were given to other consumers, because late did not answer" in caplog.text
-
-
-def test_messages_sent_before_the_first_start_are_delivered(provider: RedisStreams) -> None:
-    send(provider, 2)
-
-    receiver = receiver_of(provider)
-
-    assert counts(receive(receiver, 2)) == [1, 1]
 
 
 # Names --------------------------------------------------------------------------------------------------
@@ -300,33 +279,6 @@ def test_recovering_keeps_the_order_and_counts_once(provider: RedisStreams) -> N
 # Fields -------------------------------------------------------------------------------------------------
 
 
-def test_a_foreign_producers_entry_is_a_message(provider: RedisStreams, client: Any) -> None:
-    receiver = receiver_of(provider)
-    entry_id = client.xadd("orders", {"uuid": "u1", "body": '{"id": 5}'}).decode()
-
-    [arrival] = receive(receiver)
-
-    message = arrival.message
-    assert (message.uuid, message.body, message.message_id) == ("u1", b'{"id": 5}', f"ID:orders:{entry_id}")
-    assert message.headers()["JMSTimestamp"] == int(entry_id.split("-")[0])
-
-
-def test_the_unreadable_is_handed_over_whole_and_only_once(provider: RedisStreams, client: Any) -> None:
-    receiver = receiver_of(provider)
-    fields = {b"payload": b"\xff\x00", b"JMSType": b"\xfe"}
-    client.xadd("orders", fields)
-    send(provider)
-
-    first, second = drive(receiver.receive(2, SOON))
-    drive(receiver.acknowledge([first, second]))
-
-    assert isinstance(first, Unreadable)
-    assert first.fields == fields
-    assert first.problem == "body: is missing; send the body in a field named body"
-    assert isinstance(second, Arrival)
-    assert not drive(receiver.receive(2, 2 * CLAIM_IDLE))
-
-
 def test_the_unreadable_can_be_recovered_and_dead_lettered(provider: RedisStreams, client: Any) -> None:
     receiver = receiver_of(provider)
     entry_id = client.xadd("orders", {"payload": "x"})
@@ -383,16 +335,6 @@ def test_trimming_spares_a_subscription_that_has_not_begun(
     drive(fast.acknowledge(receive(fast, 500)))
 
     drive(fast.keep_alive())
-
-    assert client.xlen("orders") == 500
-
-
-def test_without_trimming_everything_stays(provider: RedisStreams, client: Any) -> None:
-    receiver = receiver_of(provider)
-    send(provider, 500)
-    drive(receiver.acknowledge(receive(receiver, 500)))
-
-    drive(receiver.keep_alive())
 
     assert client.xlen("orders") == 500
 

@@ -1,21 +1,28 @@
-"""Redis Streams in random runs: whatever the consumers do, each delivery is counted and nothing is lost."""
+"""Redis Streams in random runs and crossing answers: each delivery is counted, and what is held is known."""
 
+import logging
 from collections import Counter
+from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from history.bridge import drive
+from tests.integration.helpers.streams import receiver_of
 from triggers.providers.contract.common import NO_WAIT, arrivals, numbered
 from triggers.providers.provider import Arrival
 from triggers.providers.redis_streams import RedisStreams
+from triggers.providers.redis_streams.link import RedisLink
 from triggers.providers.redis_streams.receiver import StreamReceiver
 from triggers.testing.redis_server import RedisServer
 
 #: So short that a consumer may also be robbed while it works, as a paused process is.
 QUICK = "?claim_idle=0.02&reclaim_interval=0.001"
+
 
 STEPS = ["send", "receive", "acknowledge", "recover", "delay", "keep alive", "close", "die"]
 
@@ -101,3 +108,53 @@ def test_every_delivery_is_counted_and_nothing_is_lost(
 
     assert len(books.acknowledged) == books.sent
     drive(provider.close())
+
+
+@pytest.fixture
+def receiver(redis_url: str) -> Iterator[StreamReceiver]:
+    provider = RedisStreams.from_url(redis_url + "?claim_idle=60&reclaim_interval=0.05")
+    receiver = receiver_of(provider)
+    drive(provider.send("orders", numbered(2)))
+    yield receiver
+    drive(receiver.close())
+    drive(provider.close())
+
+
+async def test_a_keep_alive_that_sees_an_answer_before_its_sender_does_is_no_warning(
+    receiver: StreamReceiver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    received = await receiver.receive(2, NO_WAIT)
+    call = RedisLink.call
+
+    async def slow_to_tell(link: RedisLink, doing: str, *words: Any) -> Any:
+        answer = await call(link, doing, *words)
+        await receiver.keep_alive()
+        return answer
+
+    monkeypatch.setattr(RedisLink, "call", slow_to_tell)
+    await receiver.acknowledge(received)
+
+    assert caplog.messages == []
+
+
+async def test_what_was_given_back_and_received_again_meanwhile_is_still_kept_alive(
+    receiver: StreamReceiver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    received = await receiver.receive(1, NO_WAIT)
+    run = RedisLink.run
+
+    async def crossing(link: RedisLink, name: str, keys: Any, arguments: Any) -> Any:
+        if name != "keep_alive":
+            return await run(link, name, keys, arguments)
+        await receiver.recover(received)
+        lost = await run(link, name, keys, arguments)
+        again = arrivals(await receiver.receive(1, NO_WAIT))
+        assert [one.handle for one in again] == [one.handle for one in received]
+        return lost
+
+    monkeypatch.setattr(RedisLink, "run", crossing)
+    await receiver.keep_alive()
+
+    assert caplog.messages == []

@@ -200,16 +200,6 @@ def test_one_that_was_buried_while_it_waited_holds_what_it_reads(
         assert pending["consumer"] == b"sleeper"
 
 
-def test_looking_after_the_names_is_a_part_of_staying_alive(open_receiver: Open, client: Any) -> None:
-    receiver = open_receiver(query="claim_idle=0.05")
-    client.xgroup_createconsumer("orders", "s", "killed")
-    eventually(lambda: all(one["idle"] > 50 for one in client.xinfo_consumers("orders", "s")))
-
-    drive(receiver.keep_alive())
-
-    assert b"killed" not in names(client)
-
-
 def test_one_that_dies_later_is_buried_soon_after_claim_idle(open_receiver: Open, client: Any) -> None:
     receiver = open_receiver(query="claim_idle=0.05")
     drive(receiver.keep_alive())

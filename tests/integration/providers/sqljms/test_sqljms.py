@@ -14,7 +14,7 @@ from history import ConfigurationError, Message, SqlHistory
 from history.bridge import drive
 from tests.fixtures.sqljms import Database, opened, received, send
 from tests.fixtures.waiting import PATIENCE
-from triggers import Consumer, trigger
+from triggers import trigger
 from triggers.providers import SharingTransactions
 from triggers.providers.sqljms.provider import SqlJms
 from triggers.providers.sqljms.settings import SqlJmsSettings
@@ -282,38 +282,6 @@ class TestAtomic:
         assert outcome.executed
         assert set(database.counts().values()) == {0}
         drive(elsewhere.close())
-
-    def test_a_duplicate_is_taken_out_as_well(self, database: Database) -> None:
-        history, provider = database.history(), database.provider()
-        receiver = opened(provider, QUEUE)
-        send(provider, QUEUE, Message(body=1, uuid="u"), Message(body=2, uuid="u"))
-        runs: list[object] = []
-
-        @trigger(QUEUE, name="t", history=history, transacted=True)
-        def work(message: Message, connection: Connection) -> None:
-            runs.append(message.body)
-
-        for arrival in received(receiver):
-            drive(work.pipeline().deliver(receiver, [arrival]))
-
-        assert runs == [1]
-        assert set(database.counts().values()) == {0}
-
-    def test_a_consumer_runs_it(self, database: Database) -> None:
-        history, provider = database.history(), database.provider()
-        database.rows("CREATE TABLE effects (uuid TEXT)")
-        send(provider, "orders", *[Message(body="x", uuid=f"u{number}") for number in range(30)])
-
-        @trigger("orders", name="t", history=history, transacted=True, concurrency=2, batch=7)
-        def work(messages: list[Message], connection: Connection) -> None:
-            rows = [{"uuid": one.uuid} for one in messages]
-            connection.execute(text("INSERT INTO effects VALUES (:uuid)"), rows)
-
-        Consumer([work], provider).run(until_idle=0.3)
-
-        assert database.value("SELECT COUNT(DISTINCT uuid) FROM effects") == 30
-        assert database.value("SELECT COUNT(*) FROM effects") == 30
-        assert set(database.counts().values()) == {0}
 
 
 async def test_an_asyncio_trigger_is_atomic_too(postgres_url: str) -> None:

@@ -49,7 +49,6 @@ def send(jms: SqlJms, destination: str, *uuids: str, **told: Any) -> None:
 
 
 def received(jms: SqlJms, destination: str) -> list[Message]:
-    """Receive all that waits, and acknowledge it."""
     with consumer(jms, destination, "last") as receiver:
         found = [one for one in drive(receiver.receive(100, timedelta(0))) if isinstance(one, Arrival)]
         drive(receiver.acknowledge(found))

@@ -55,7 +55,6 @@ def url(sql_database: str) -> str:
 
 
 def make(url: str, script: str) -> Engine:
-    """Run a script, and return the engine."""
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     kind = "BYTEA" if engine.dialect.name == "postgresql" else "BLOB"
     with engine.begin() as connection:

@@ -13,10 +13,7 @@ from tests.fixtures.sqljms import Database, opened, received, send
 from tests.fixtures.threads import in_threads
 from triggers import trigger
 from triggers.pipeline.protocol import Pipeline
-from triggers.providers.sqljms.destinations import DestinationKind
 from triggers.providers.sqljms.properties import PropertyFormatError, PropertyType, Stored
-from triggers.providers.sqljms.receiving import entries
-from triggers.providers.sqljms.receiving.entries import EntrySource
 
 QUEUE = "queue://q"
 
@@ -44,20 +41,6 @@ def test_d1_a_message_is_claimed_by_one_client_and_gone_when_it_is_done(database
     assert received(eight) == []
     drive(seven.acknowledge([arrival]))
     assert database.counts() == NOTHING
-
-
-def test_d1_a_claim_has_the_client_and_the_token_that_it_was_given(database: Database) -> None:
-    provider = database.provider()
-    opened(provider, QUEUE, name="seven")
-    send(provider, QUEUE, ONE, ONE)
-    source = EntrySource(DestinationKind.QUEUE, database.value("SELECT queue_id FROM dms_queue"))
-
-    with database.engine.begin() as connection:
-        connection.execute(text("UPDATE dms_client SET client_id = 7, incarnation = 'life'"))
-        rows = drive(entries.claim(connection, source, client=7, incarnation="life", token=42, limit=1))
-
-    assert [getattr(row, "delivery_count", None) for row in rows] == [1]
-    assert database.rows(ENTRY) == [(1000, 7, 42, 1), (1000, -1, 0, 0)]
 
 
 def test_d2_a_rollback_frees_the_entry_and_marks_the_message(database: Database) -> None:
@@ -98,20 +81,6 @@ def test_d4_a_topic_is_for_durable_subscriptions_and_those_that_are_open(databas
     assert database.value("SELECT reference_count FROM dms_msg") == 1
     s1 = opened(provider, "topic://t", subscription="s1")
     drive(s1.acknowledge(received(s1)))
-    assert database.counts() == NOTHING
-
-
-def test_d5_the_last_of_three_readers_deletes_the_message(database: Database) -> None:
-    provider = database.provider()
-    readers = {name: opened(provider, "topic://t", subscription=name) for name in ("s11", "s12", "s13")}
-    send(provider, "topic://t", ONE)
-
-    left: list[object] = []
-    for name in ("s12", "s11", "s13"):
-        drive(readers[name].acknowledge(received(readers[name])))
-        left.append(database.rows("SELECT reference_count FROM dms_msg"))
-
-    assert left == [[(2,)], [(1,)], []]
     assert database.counts() == NOTHING
 
 

@@ -198,7 +198,6 @@ def both(x: Side, y: Side, rounds: int = 1) -> None:
 def linked(
     urls: Sequence[str], carrier: Carrier | None = None, **settings: Any
 ) -> Generator[tuple[Side, Side]]:
-    """Two ends of a link."""
     shared: dict[str, Any] = {"carrier": carrier or LossyCarrier(), "clock": Clock()}
     x = Side("x", "y", urls[0], settings=dict(settings), **shared)
     y = Side("y", "x", urls[1], settings=dict(settings), **shared)

@@ -41,40 +41,6 @@ def test_transactions_arrive_whole_in_order_and_once(pair: tuple[Side, Side]) ->
     assert y.row().watermark.incoming.receive_count == 6, "one message, and five parts"
 
 
-def test_v13_a_subscriber_that_dies_between_two_transactions_of_a_message(
-    link_databases: Sequence[str],
-) -> None:
-    with linked(link_databases, group=2) as (x, y):
-        for operation in "bcd":
-            x.commit(operation)
-        x.run()
-        y.run(deliveries=1)
-        assert (y.s, y.got) == ((1, 0), ["b"])
-
-        y.leave()
-        y.restart()
-        y.run()
-
-        assert (y.s, y.got) == ((3, 0), ["b", "c", "d"])
-        assert y.row().watermark.incoming.receive_count == 1
-
-
-def test_v20_a_durable_horizon(link_databases: Sequence[str]) -> None:
-    with linked(link_databases) as (x, y):
-        backed_up = Offset(1)
-        y.horizon = lambda _link: backed_up
-        y.restart()
-        x.commit("b")
-        x.commit("c")
-
-        both(x, y, rounds=2)
-        assert (y.s, y.row().watermark.incoming.confirm_received, x.p) == ((2, 0), 1, (2, 1, 0))
-
-        backed_up = Offset(2)
-        both(x, y, rounds=2)
-        assert (y.row().watermark.incoming.confirm_received, x.p) == (2, (2, 2, 0))
-
-
 def test_v25_a_reset_is_the_callers_to_commit(pair: tuple[Side, Side]) -> None:
     x, y = pair
     x.commit("b")

@@ -1,17 +1,15 @@
 """Databases whose tables are captured change the same rows, and are equal in the end."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
 from sqlalchemy import Connection, text
 
 from history.bridge import drive
-from tests.fixtures.scale import sized
 from tests.integration.providers.sqlremote.link_ends import Side, both, linked
-from tests.integration.providers.sqlremote.test_sqlremote_conflicts import ROWS, Three, three_files
+from tests.integration.providers.sqlremote.three_ends import ROWS, Three
 from triggers.providers.sqlremote import Change, apply_changes
 from triggers.providers.sqlremote.comparison import Difference, compare, opened
 
@@ -21,8 +19,6 @@ STATEMENTS = (
     "UPDATE stock SET value = :value WHERE id >= :row",
     "INSERT INTO stock VALUES (:row, :value) ON CONFLICT (id) DO UPDATE SET value = excluded.value",
 )
-
-HISTORIES = sized(10, full=1000)
 
 
 def keep(
@@ -66,25 +62,8 @@ class Captured(Three):
         return not any(waiting) and super().is_quiet()
 
 
-@pytest.fixture(params=range(2))
-def three(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Captured]:
-    made = Captured(request.param, three_files(tmp_path))
-    yield made
-    made.leave()
-
-
-def test_all_captured_databases_end_with_the_same_rows(three: Captured) -> None:
-    for history in range(HISTORIES // 2):
-        three.live()
-        three.settle()
-
-        centre, *remotes = three.sides
-        differences = [one for remote in remotes for one in compared(centre, remote, ["stock"])]
-        assert all(one.is_equal for one in differences), f"after history {history}: {differences}"
-
-
 def test_a_database_that_does_not_get_its_own_results_differs(tmp_path: Path) -> None:
-    three = Captured(0, three_files(tmp_path))
+    three = Captured(0, [f"sqlite:///{tmp_path}/{name}.db" for name in "cab"])
     centre, a, b = three.sides
     centre.service = partial(keep, tables=["stock"])
 

@@ -19,7 +19,7 @@ from tests.fixtures.scale import sized
 from tests.integration.providers.sqlremote.captured_ends import is_sqlite
 from tests.integration.providers.sqlremote.link_ends import ORDERS, Side
 from tests.integration.providers.sqlremote.test_sqlremote_capture_conflicts import Captured, keep
-from tests.integration.providers.sqlremote.test_sqlremote_conflicts import ROWS, Three, put
+from tests.integration.providers.sqlremote.three_ends import ROWS, Three, put
 from tests.unit.helpers.lossy import Fate
 from triggers.providers.sqlremote.extraction.extract import extract
 from triggers.providers.sqlremote.extraction.load import load

@@ -142,18 +142,6 @@ class TestOrder:
 
 
 class TestTime:
-    def test_a_message_is_its_consumers_as_long_as_that_lives(self, server: SqsServer, queue: str) -> None:
-        receiver = open_receiver(provider_of(server, "&visibility=3"), queue)
-        drive(provider_of(server).send(queue, numbered(1)))
-        held = drive(take(receiver, 1))
-        other = open_receiver(provider_of(server), queue)
-
-        for _ in range(5):
-            drive(receiver.keep_alive())
-            assert not drive(other.receive(1, timedelta(seconds=1)))
-
-        drive(receiver.acknowledge(held))
-
     def test_a_silent_consumers_message_goes_to_another_one(self, server: SqsServer, queue: str) -> None:
         receiver = open_receiver(provider_of(server, "&visibility=3"), queue)
         drive(provider_of(server).send(queue, numbered(1)))

@@ -1,20 +1,14 @@
-"""A consolidated database and two remotes change the same rows: in the end all three hold the same."""
+"""A consolidated database and two remotes that change the same rows, on the test's own clock."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-import pytest
 from sqlalchemy import Connection, text
 
 from history.bridge import drive
-from tests.fixtures.scale import sized
-from tests.integration.providers.sqlremote.link_ends import ORDERS, Clock, Service, Side
+from tests.integration.providers.sqlremote.link_ends import Clock, Service, Side
 from tests.unit.helpers.lossy import Fate, LossyCarrier, seeded_fates
-
-#: How often all three are left alone until nothing is on its way, and compared.
-HISTORIES = sized(40, full=2000)
 
 ROWS = ("r-1", "r-2", "r-3")
 
@@ -26,27 +20,11 @@ def put(operations: Sequence[Any], connection: Connection) -> None:
         connection.execute(PUT, operation)
 
 
-def resolve(operations: Sequence[Any], connection: Connection) -> None:
-    """The last update that the consolidated database applies wins, and everybody is told."""
-    put(operations, connection)
-    ORDERS.append(connection, *operations, to_sender=True)
-
-
-def keep(operations: Sequence[Any], connection: Connection) -> None:
-    """As :func:`resolve`, but the sender is not told."""
-    put(operations, connection)
-    ORDERS.append(connection, *operations)
-
-
-def three_files(folder: Path) -> Sequence[str]:
-    return [f"sqlite:///{folder}/{name}.db" for name in "cab"]
-
-
 class Three:
     """The three databases, and what happens to them."""
 
     #: Applies at the consolidated database, and at the remotes.
-    services: tuple[Service, Service] = (resolve, put)
+    services: tuple[Service, Service]
     settings: Mapping[str, Any] = {}
 
     def __init__(self, seed: int, urls: Sequence[str]) -> None:
@@ -66,12 +44,8 @@ class Three:
             side.execute("CREATE TABLE stock (id TEXT PRIMARY KEY, value TEXT)")
 
     def update(self, side: Side) -> None:
-        """Change one or two rows in a transaction of the application's own."""
-        with side.engine.begin() as connection:
-            for row in self.random.sample(ROWS, self.random.choice([1, 2])):
-                change = {"id": row, "value": f"{side.name} {self.random.random()}"}
-                put([change], connection)
-                ORDERS.append(connection, change)
+        """Change rows in a transaction of the application's own."""
+        raise NotImplementedError
 
     def run(self, side: Side) -> None:
         for link in side.names:
@@ -122,36 +96,3 @@ class Three:
         for side in self.sides:
             side.leave()
             side.engine.dispose()
-
-
-@pytest.fixture(params=range(2))
-def three(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Three]:
-    made = Three(request.param, three_files(tmp_path))
-    yield made
-    made.leave()
-
-
-def test_all_databases_end_with_the_same_rows(three: Three) -> None:
-    for history in range(HISTORIES // 2):
-        three.live()
-        three.settle()
-
-        centre, *remotes = three.stocks()
-        assert remotes == [centre, centre], f"after history {history}"
-    assert len(three.stocks()[0]) == len(ROWS)
-
-
-def test_without_the_sender_they_differ(tmp_path: Path) -> None:
-    three = Three(0, three_files(tmp_path))
-    three.centre.service = keep
-
-    _, a, b = three.sides
-    for side in (a, b):
-        with side.engine.begin() as connection:
-            change = {"id": "r-1", "value": side.name}
-            put([change], connection)
-            ORDERS.append(connection, change)
-    three.settle()
-
-    assert len({stock["r-1"] for stock in three.stocks()}) == 2
-    three.leave()

@@ -1,16 +1,21 @@
-"""A journal does not grow for ever."""
+"""Journals do not grow for ever, and fingerprints whose time is over leave nothing behind."""
 
+from datetime import timedelta
 from pathlib import Path
 
+from history.beside.fingerprints import first_of
 from history.beside.journal import JOURNAL_LENGTH, Journal, JournalLine
 from history.bridge import drive
 from history.opening import open_history
 from history.redis.connection.client import PAGE
 from history.sql.database.engine import Pooled, open_engine
 from history.sql.records import SqlRecords
+from history.store import HistoryStore
 from history.store.records import Log
 from tests.fixtures.beside import kept_in
+from tests.fixtures.databases import asked
 from tests.fixtures.servers.redis import connected
+from tests.fixtures.waiting import eventually
 
 
 def lines(count: int, uuid: str = "u-1") -> list[JournalLine]:
@@ -74,3 +79,28 @@ def test_in_redis_the_stream_is_cut_and_is_read_over_many_pages(redis_url: str) 
         assert JOURNAL_LENGTH <= client.xlen("doubtless:{book}:journal") < JOURNAL_LENGTH + PAGE
     assert [line.reason for line in mine] == ["0", "1"]
     assert gone == []
+
+
+SOON, DAY = timedelta(seconds=0.5), timedelta(days=1)
+
+
+def counted(url: str) -> int:
+    """Return how many fingerprints the server keeps."""
+    if url.startswith("redis"):
+        client = connected(url)
+        with client:
+            return len(client.keys("*:fingerprint:*"))
+    ((count,),) = asked(url, "SELECT COUNT(*) FROM doubtless_records")
+    return int(count)
+
+
+def test_they_go_as_others_come(history_url: str, store: HistoryStore) -> None:
+    kept = kept_in(store).fingerprints
+    for number in range(30):
+        drive(first_of(kept, "book", f"old-{number}", b"12345678", SOON))
+
+    eventually(lambda: drive(first_of(kept, "book", "old-29", b"87654321", DAY)) == b"87654321")
+    for number in range(4):
+        drive(first_of(kept, "book", f"new-{number}", b"12345678", DAY))
+
+    eventually(lambda: counted(history_url) == 5)
