@@ -83,6 +83,7 @@ def test_a_connection_that_has_not_opened_can_be_closed(scheme: str, silent: soc
     host = f"127.0.0.1:{silent.getsockname()[1]}"
     provider: Any = open_provider(f"{scheme}://u:p@{host},{host}")
     failures: list[ProviderUnavailableError] = []
+    before = set(threading.enumerate())
 
     def ping() -> None:
         try:
@@ -102,6 +103,6 @@ def test_a_connection_that_has_not_opened_can_be_closed(scheme: str, silent: soc
     line.close()
 
     assert (len(failures), took < BROKERS_PATIENCE) == (1, True)
-    eventually(lambda: not any(thread.name.startswith("doubtless-") for thread in threading.enumerate()))
+    eventually(lambda: set(threading.enumerate()) <= before)
     failures.clear()
     gc.collect()  # warns of a socket that nobody closed
