@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from history.support.encryption import Cipher
 
     made_once = property  # so a store may override it by a property
+    Store = HistoryStore
 else:
-    made_once = cached_property
+    made_once, Store = cached_property, object  # a verb that a store lacks is missing, and does nothing wrong
 
 
-class KeepsBeside(HistoryStore):
+class KeepsBeside(Store):
     """A store that keeps everything in its records: its constructor calls :meth:`keep_beside`.
 
     Each part is loaded at its first use: a worker of Spark only claims.
