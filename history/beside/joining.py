@@ -59,8 +59,8 @@ _GREATEST = 2**63 - 1
 Lookup = Callable[[str, Sequence[str]], Awaitable[Sequence[Entry | None]]]
 
 
-class Place(NamedTuple):
-    """The message of a destination: the digest of its uuid, in hexadecimal digits, and its fence."""
+class JoinedEntry(NamedTuple):
+    """The entry of a destination's message: the digest of its uuid, in hexadecimal digits, and its fence."""
 
     digest: str
     fence: int
@@ -81,7 +81,7 @@ class StoredPeriod:
     due: int | None
     owner: str | None = None
     taken: int = 0
-    places: dict[str, Place]
+    places: dict[str, JoinedEntry]
     version: int = 0
 
     @classmethod
@@ -89,7 +89,7 @@ class StoredPeriod:
         """Read a record."""
         stored: dict[str, Any] = json.loads(record.value)
         stored["state"] = PeriodState(stored["state"])
-        stored["places"] = {name: Place(*place) for name, place in stored["places"].items()}
+        stored["places"] = {name: JoinedEntry(*entry) for name, entry in stored["places"].items()}
         return cls(**stored, version=record.version)
 
     @property
@@ -115,13 +115,13 @@ class StoredPeriod:
 
     def has_another(self, part: JoinPart) -> bool:
         """Whether another message has the place of this one."""
-        place = self.places.get(part.destination)
-        return place is not None and place.digest != digest(part.uuid).hex()
+        entry = self.places.get(part.destination)
+        return entry is not None and entry.digest != digest(part.uuid).hex()
 
     def with_part(self, part: JoinPart) -> Self:
         """Return the period with one more message."""
-        place = Place(digest(part.uuid).hex(), part.fence)
-        return replace(self, places={**self.places, part.destination: place})
+        entry = JoinedEntry(digest(part.uuid).hex(), part.fence)
+        return replace(self, places={**self.places, part.destination: entry})
 
     def handed_to(self, hold: Hold, state: PeriodState, now: datetime) -> Self:
         """Return the period in the hands of an owner."""
@@ -316,11 +316,11 @@ class Joining(Firsts):
                 trigger,
                 period.activation,
                 destination,
-                Fence(place.fence),
+                Fence(entry.fence),
                 document=documents[key],
                 cipher=self._cipher,
             )
-            for destination, place in period.places.items()
+            for destination, entry in period.places.items()
             if (key := part_key(period.number, destination)) in documents
         }
         return Period(
@@ -370,7 +370,7 @@ def _put(period: StoredPeriod, version: int) -> Put:
 
 def _failing(period: StoredPeriod) -> list[Change]:
     """Return the changes that fail the entries of a period, so that the parked copies can be run."""
-    return [Fail(bytes.fromhex(place.digest), Fence(place.fence)) for place in period.places.values()]
+    return [Fail(bytes.fromhex(entry.digest), Fence(entry.fence)) for entry in period.places.values()]
 
 
 def _others(doing: str) -> HistoryUnavailableError:

@@ -92,8 +92,8 @@ class MemoryRecords:
             return Record(b"", b"", at=now)
         if not isinstance(change, Put):
             return None
-        held, new = self._held(trigger, change.kind, change.record.key, now), replace(change.record, at=now)
-        version = 0 if held is None else held.version
+        before, new = self._held(trigger, change.kind, change.record.key, now), replace(change.record, at=now)
+        version = 0 if before is None else before.version
         if change.expects is Expects.COUNTED:
             return replace(new, version=version + 1)
         refused = {
@@ -101,7 +101,7 @@ class MemoryRecords:
             Expects.NOT_NEWER: version > new.version,
             Expects.FOLLOWS: version != new.version - 1,
         }[change.expects]
-        return held if refused else new
+        return before if refused else new
 
     def _change(self, trigger: str, change: Change, answer: Record | None, now: datetime) -> None:
         match change:
@@ -141,8 +141,8 @@ class MemoryRecords:
         """Return some records, the greatest key first."""
         with self._lock:
             now, end = self._clock(), before or end_of(prefix)
-            held = self._listed(trigger, kind, now)
-            return list(islice((record for record in held if prefix <= record.key < end), limit))
+            records = self._listed(trigger, kind, now)
+            return list(islice((record for record in records if prefix <= record.key < end), limit))
 
     async def view(self, trigger: str, kinds: Sequence[Kind]) -> View:
         """Return all records of some kinds, under one lock."""
@@ -153,8 +153,8 @@ class MemoryRecords:
     def _listed(self, trigger: str, kind: Kind, now: datetime) -> Iterator[Record]:
         """Yield the records of a kind, the greatest key first."""
         keys = sorted(self._kept[trigger, kind], reverse=True)
-        held = (self._held(trigger, kind, key, now) for key in keys)
-        return (record for record in held if record is not None)
+        records = (self._held(trigger, kind, key, now) for key in keys)
+        return (record for record in records if record is not None)
 
     async def count(self, trigger: str, kind: Kind) -> int:
         """Count the records of a kind."""
@@ -191,7 +191,7 @@ class MemoryRecords:
                     del lines[id_]
                 return len(old_lines)
             kept = self._kept[trigger, kind]
-            old = [key for key, held in kept.items() if held.record.at < oldest]
+            old = [key for key, each in kept.items() if each.record.at < oldest]
             for key in old:
                 del kept[key]
             return len(old)
@@ -200,10 +200,10 @@ class MemoryRecords:
         """Delete the records of a key; False if there was none."""
         with self._lock:
             now = self._clock()
-            held = [self._held(trigger, kind, key, now) for kind in kinds]
+            records = [self._held(trigger, kind, key, now) for kind in kinds]
             for kind in kinds:
                 self._kept[trigger, kind].pop(key, None)
-            return any(record is not None for record in held)
+            return any(record is not None for record in records)
 
     async def triggers(self) -> Sequence[str]:
         """Name the triggers with lasting records, or with a log that keeps all lines."""

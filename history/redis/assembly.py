@@ -33,7 +33,7 @@ def assembled(package: str, name: str) -> str:
     Raises:
         ConfigurationError: the file does not exist.
     """
-    return _PART.sub(lambda found: assembled(package, found[1]), _read(package, name))
+    return _PART.sub(lambda part: assembled(package, part[1]), _read(package, name))
 
 
 def script_names(package: str) -> Sequence[str]:

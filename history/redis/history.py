@@ -34,7 +34,7 @@ from history.redis.connection.checks import refuse_eviction, remarks_on, servers
 from history.redis.connection.client import TRIGGERS_KEY, RedisClient
 from history.redis.connection.probe import pool_of
 from history.redis.connection.wires import AnotherServerError
-from history.redis.records import RedisRecords, words_of
+from history.redis.records import RedisRecords, arguments_of
 from history.redis.replies import (
     BATCH_CLAIMS,
     CLAIMS,
@@ -214,12 +214,12 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         digests = [digest(uuid) for uuid in uuids]
         form = BATCH_CLAIMS if isinstance(owner, BatchOwner) else CLAIMS
         if in_one_round(digests):
-            reply = await scripts.run(form.script, form.words(terms, digests))
+            reply = await scripts.run(form.script, form.arguments(terms, digests))
             self._check_epoch(trigger, reply[1])
             return self._note_fences(trigger, form.read(reply, owner))
         claims: dict[int, Claim] = {}
         cut = list(rounds(digests))
-        calls = (form.words(terms, [digests[index] for index in indexes]) for _, indexes in cut)
+        calls = (form.arguments(terms, [digests[index] for index in indexes]) for _, indexes in cut)
         trips = iter(cut)
         async with aclosing(scripts.run_each(form.script, calls)) as replies:
             async for reply in replies:
@@ -243,13 +243,13 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         scripts = self._prepared.get(trigger) or await self._prepare(trigger)
         terms, size = self._terms(trigger, owner, lease, time_to_live), CLAIM_BATCH * DIGEST_SIZE
         calls = ([terms, digests[start : start + size]] for start in range(0, len(digests), size))
-        found: list[FoundInPiece] = []
+        answers: list[FoundInPiece] = []
         async with aclosing(scripts.run_each(BATCH_CLAIMS.script, calls)) as replies:
             async for reply in replies:
                 self._check_epoch(trigger, reply[1])
                 claims = self._note_fences(trigger, read_packed_claims(reply, owner))
-                found.append(FoundInPiece(reply[3], [claim.found for claim in claims]))
-        return found
+                answers.append(FoundInPiece(reply[3], [claim.found for claim in claims]))
+        return answers
 
     def _read_only_claim(self, trigger: str, reply: Sequence[Any], owner: str) -> Claim:
         """Read a reply to the claim of one uuid: as for many, with fewer calls."""
@@ -279,10 +279,10 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         """
         epoch = abs(reported)
         with self._lock:
-            known, self._epochs[trigger] = self._epochs.get(trigger), epoch
-            if reported > 0 and known in {None, epoch}:
+            before, self._epochs[trigger] = self._epochs.get(trigger), epoch
+            if reported > 0 and before in {None, epoch}:
                 return
-        if known not in {None, epoch}:
+        if before not in {None, epoch}:
             self._note_loss(trigger, "was flushed or replaced: messages processed before")
         else:
             self._note_loss(trigger, _OLDER)
@@ -293,8 +293,8 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         Other clients may have got fences there meanwhile. ``loaded`` is the reply of step.lua: the last fence
         that was granted before this server began, and the fence to which it stepped.
         """
-        words = loaded.decode().split()
-        if words[:1] == [server] and int(words[1]) < self._fences.get(trigger, 0) <= int(words[2]):
+        parts = loaded.decode().split()
+        if parts[:1] == [server] and int(parts[1]) < self._fences.get(trigger, 0) <= int(parts[2]):
             self._note_loss(trigger, _OLDER)
 
     def _note_loss(self, trigger: str, what: str) -> None:
@@ -319,10 +319,12 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         failed: bool = False,
     ) -> Claim | None:
         """Compare the fence and become the owner; see :class:`~history.store.HistoryStore`."""
-        words = [self._terms(trigger, owner, lease, time_to_live), b"%d" % expected_fence]
+        arguments = [self._terms(trigger, owner, lease, time_to_live), b"%d" % expected_fence]
         previous = (expected_owner or "").encode()
         also = [b"failed"] if failed else []
-        fence = await self._scripts(trigger).run("entries/take_over", [*words, digest(uuid), previous, *also])
+        fence = await self._scripts(trigger).run(
+            "entries/take_over", [*arguments, digest(uuid), previous, *also]
+        )
         if fence < 0:
             return None
         (taken,) = self._note_fences(trigger, [Claim(None, Fence(fence))])
@@ -339,11 +341,11 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         """Move STARTED entries into a batch; see :class:`~history.store.HistoryStore`."""
         terms = self._terms(trigger, owner, None, time_to_live)
 
-        def words(piece: Sequence[tuple[str, int]]) -> list[bytes]:
+        def arguments(piece: Sequence[tuple[str, int]]) -> list[bytes]:
             fences, digests = [_FENCE.pack(fence) for _, fence in piece], [digest(uuid) for uuid, _ in piece]
             return [terms, *fences, *digests]
 
-        calls = map(words, pieces(expected))
+        calls = map(arguments, pieces(expected))
         async with aclosing(self._scripts(trigger).run_each("entries/adopt", calls)) as replies:
             return [fence >= 0 async for reply in replies for fence in reply]
 
@@ -399,9 +401,9 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         done = [answer == _YES for answer in answers]
         if b"?" in answers:
             rest = [index for index, answer in enumerate(answers) if answer == _UNDECIDED]
-            words = [words[index] for words in (asked, digests) for index in rest]
+            arguments = [arguments[index] for arguments in (asked, digests) for index in rest]
             for index, answer in zip(
-                rest, await self._scripts(trigger).run("entries/settle_any", words), strict=True
+                rest, await self._scripts(trigger).run("entries/settle_any", arguments), strict=True
             ):
                 done[index] = answer == _YES
         return done
@@ -411,19 +413,19 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         check_held("lease", lease)
         in_force = b"%d" % milliseconds(lease)
 
-        def words(piece: Sequence[Renewal]) -> list[bytes]:
+        def arguments(piece: Sequence[Renewal]) -> list[bytes]:
             holders = [_FENCE.pack(renewal.fence) + (renewal.owner or "").encode() for renewal in piece]
             return [in_force, *holders, *(digest(renewal.uuid) for renewal in piece)]
 
-        calls = map(words, pieces(renewals))
+        calls = map(arguments, pieces(renewals))
         async with aclosing(self._scripts(trigger).run_each("entries/renew", calls)) as replies:
             return [answer == _YES async for reply in replies for answer in reply]
 
     async def renew_batch(self, trigger: str, owner: BatchOwner, lease: timedelta) -> bool:
         """Prolong the lease in the one ledger record of a batch; see :class:`~history.store.BatchLeases`."""
         check_held("lease", lease)
-        words = [b"%d" % milliseconds(lease), owner.token.encode()]
-        return bool(await self._scripts(trigger).run("entries/renew_batch", words))
+        arguments = [b"%d" % milliseconds(lease), owner.token.encode()]
+        return bool(await self._scripts(trigger).run("entries/renew_batch", arguments))
 
     async def settle_batches(
         self,
@@ -436,8 +438,8 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         """Settle the one ledger record of each batch, and store the record, in one script."""
         tokens = [owner.token.encode() for owner in owners]
         noted = list[bytes]() if record is None else _noted(record)
-        words = [CODES[outcome], b"%d" % len(tokens), *tokens, *noted]
-        return bool(await self._scripts(trigger).run("entries/settle_batches", words))
+        arguments = [CODES[outcome], b"%d" % len(tokens), *tokens, *noted]
+        return bool(await self._scripts(trigger).run("entries/settle_batches", arguments))
 
     async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
         """Read entries without claiming."""
@@ -454,8 +456,8 @@ class RedisHistory(SingleVerbs, KeepsBeside):
     ) -> Page:
         """Read a part; an entry may come twice if others write meanwhile."""
         numbers = (min(limit, LOOKED_AT), part.number, part.of)
-        words = [(cursor or "").encode(), *(b"%d" % number for number in numbers)]
-        reply = await self._scripts(trigger).run("entries/scan", words)
+        arguments = [(cursor or "").encode(), *(b"%d" % number for number in numbers)]
+        reply = await self._scripts(trigger).run("entries/scan", arguments)
         pairs = zip(reply[2::2], reply[3::2], strict=True)
         entries = [ScannedEntry(key, read_entry(shown, reply[0])) for key, shown in pairs]
         return Page(entries, reply[1].decode() or None)
@@ -496,8 +498,8 @@ class RedisHistory(SingleVerbs, KeepsBeside):
 
     def _terms(self, trigger: str, owner: Owner, lease: timedelta | None, time_to_live: timedelta) -> bytes:
         token = owner.token if isinstance(owner, BatchOwner) else owner
-        known = _FENCE.pack(self._fences.get(trigger, 0))
-        return _durations(lease, time_to_live) + known + token.encode()
+        last_fence = _FENCE.pack(self._fences.get(trigger, 0))
+        return _durations(lease, time_to_live) + last_fence + token.encode()
 
 
 @lru_cache(maxsize=256)
@@ -512,4 +514,4 @@ def _noted(record: "BatchRecord") -> list[bytes]:
     """Return the changes that store a record, as the script takes them."""
     from history.beside.progress import changes_of  # noqa: PLC0415  (only the driver of a batch ends it)
 
-    return words_of(changes_of(record))
+    return arguments_of(changes_of(record))

@@ -71,17 +71,17 @@ class RedisRecords:
             )
         if any(isinstance(change, Settle | Fail) for change in changes):
             return await self._settle(trigger, changes)
-        held: list[Record | None] = []
+        answers: list[Record | None] = []
         for piece in pieces(changes) if each else [changes]:
-            reply = await self._scripts[trigger].run("records/apply", words_of(piece, each=each))
-            held += map(_answer, piece, reply)
-        return held
+            reply = await self._scripts[trigger].run("records/apply", arguments_of(piece, each=each))
+            answers += map(_answer, piece, reply)
+        return answers
 
     async def _settle(self, trigger: str, changes: Sequence[Change]) -> Sequence[Record | None]:
         asked = [word for change in changes for word in _asked(change)]
         count = len(asked) // 2
-        words = [b"%d" % count, *asked, *words_of(changes)]
-        reply: Sequence[int | bytes] = await self._scripts[trigger].run("records/settle", words)
+        arguments = [b"%d" % count, *asked, *arguments_of(changes)]
+        reply: Sequence[int | bytes] = await self._scripts[trigger].run("records/settle", arguments)
         settled, others = iter(reply[:count]), iter(reply[count:])
         return [
             (Record(b"", b"") if next(settled) else None)
@@ -93,9 +93,9 @@ class RedisRecords:
     async def _append(self, trigger: str, lines: Sequence[Append]) -> None:
         def add() -> Any:
             pipeline = self._redis.client.pipeline(transaction=False)
-            for one in lines:
-                fields, most = {b"about": one.about, b"line": one.line}, one.log.most
-                (key,) = keys_of(trigger, one.log.name)
+            for change in lines:
+                fields, most = {b"about": change.about, b"line": change.line}, change.log.most
+                (key,) = keys_of(trigger, change.log.name)
                 pipeline.xadd(key, fields, maxlen=most, approximate=most is not None)
             return pipeline.execute()
 
@@ -125,8 +125,8 @@ class RedisRecords:
     async def view(self, trigger: str, kinds: Sequence[Kind]) -> View:
         """Return all records of some kinds, with one script."""
         names = [kind.name.encode() for kind in kinds]
-        now, *found = await self._scripts[trigger].run("records/view", names)
-        return View(instant(now), [_newest_first(pairs) for pairs in found])
+        now, *hashes = await self._scripts[trigger].run("records/view", names)
+        return View(instant(now), [_newest_first(pairs) for pairs in hashes])
 
     async def count(self, trigger: str, kind: Kind) -> int:
         """Count the records of a kind, with one command."""
@@ -149,29 +149,29 @@ class RedisRecords:
             if _ENTRY.fullmatch(cursor) is None:
                 raise wrong_cursor()
             last = f"({cursor}"
-        found: list[LogLine] = []
-        while len(found) < limit:
-            size = limit - len(found) if about is None else PAGE
+        lines: list[LogLine] = []
+        while len(lines) < limit:
+            size = limit - len(lines) if about is None else PAGE
             page = await self._latest(trigger, log, last, size)
             mine = [(name, fields) for name, fields in page if about in {None, fields.get(b"about")}]
-            found += [LogLine(fields.get(b"line", b""), _at(name), name.decode()) for name, fields in mine]
-            if len(page) < size and len(found) <= limit:
-                return LogPage(found, None)
+            lines += [LogLine(fields.get(b"line", b""), _at(name), name.decode()) for name, fields in mine]
+            if len(page) < size and len(lines) <= limit:
+                return LogPage(lines, None)
             last = f"({page[-1][0].decode()}"
-        return LogPage(found[:limit], found[limit - 1].cursor)
+        return LogPage(lines[:limit], lines[limit - 1].cursor)
 
     async def _latest(
         self, trigger: str, log: Log, last: str, limit: int
     ) -> Sequence[tuple[bytes, dict[bytes, bytes]]]:
         read = partial(self._redis.client.xrevrange, *keys_of(trigger, log.name), last, "-", count=limit)
-        found: Sequence[tuple[bytes, dict[bytes, bytes]]] = await self._redis.call("reading a log", read)
-        return found
+        entries: Sequence[tuple[bytes, dict[bytes, bytes]]] = await self._redis.call("reading a log", read)
+        return entries
 
     async def forget(self, trigger: str, kind: Kind | Log, age: timedelta) -> int:
         """Delete some records, or all old lines; a log's newest line shows the server's time."""
         if isinstance(kind, Kind):
-            words = [kind.name.encode(), b"%d" % milliseconds(age), b"%d" % PIECE]
-            return int(await self._scripts[trigger].run("records/forget", words))
+            arguments = [kind.name.encode(), b"%d" % milliseconds(age), b"%d" % PIECE]
+            return int(await self._scripts[trigger].run("records/forget", arguments))
         newest = await self._latest(trigger, kind, "+", 1)
         if not newest:
             return 0
@@ -180,9 +180,9 @@ class RedisRecords:
         return int(await self._redis.call("deleting old lines of a log", cut))
 
 
-def words_of(changes: Sequence[Change], *, each: bool = False) -> list[bytes]:
+def arguments_of(changes: Sequence[Change], *, each: bool = False) -> list[bytes]:
     """Return changes as ``lua/shared/records.lua`` takes them, without settlements."""
-    words = [b"each" if each else b"all"]
+    arguments = [b"each" if each else b"all"]
     for change in changes:
         match change:
             case Put(kind, record, expects, time_to_live):
@@ -199,25 +199,25 @@ def words_of(changes: Sequence[Change], *, each: bool = False) -> list[bytes]:
                     if kind.listed
                     else [b"put", _place(kind, record.key).encode(), b""]
                 )
-                words += [*place, version, least, most, record.value, lasts]
+                arguments += [*place, version, least, most, record.value, lasts]
             case Delete(kind, key, last) if kind.listed:
-                words += _filled(b"unlist", kind.name.encode(), key, last or key)
+                arguments += _filled(b"unlist", kind.name.encode(), key, last or key)
             case Delete(kind, key):
-                words += _filled(b"drop", _place(kind, key).encode())
+                arguments += _filled(b"drop", _place(kind, key).encode())
             case Get(kind, key) if kind.listed:
-                words += _filled(b"look", kind.name.encode(), key, _required(change))
+                arguments += _filled(b"look", kind.name.encode(), key, _required(change))
             case Get(kind, key):
-                words += _filled(b"get", _place(kind, key).encode(), b"", _required(change))
+                arguments += _filled(b"get", _place(kind, key).encode(), b"", _required(change))
             case Now():
-                words += _filled(b"now")
+                arguments += _filled(b"now")
             case Settle() | Fail():
                 pass
             case Append(log, _, line, about):
                 most = b"" if log.most is None else b"%d" % log.most
-                words += _filled(b"add", log.name.encode(), about, line.encode(), most)
+                arguments += _filled(b"add", log.name.encode(), about, line.encode(), most)
             case _:
                 assert_never(change)
-    return words
+    return arguments
 
 
 def _asked(change: Change) -> Sequence[bytes]:
@@ -237,8 +237,8 @@ def _required(change: Get) -> bytes:
     return b"any" if change.version is None else b"%d" % change.version
 
 
-def _filled(*words: bytes) -> Sequence[bytes]:
-    return [*words, *[b""] * (8 - len(words))]
+def _filled(*arguments: bytes) -> Sequence[bytes]:
+    return [*arguments, *[b""] * (8 - len(arguments))]
 
 
 def _answer(change: Change, reply: int | bytes) -> Record | None:
@@ -255,17 +255,17 @@ def _answer(change: Change, reply: int | bytes) -> Record | None:
 
 def _newest_first(pairs: Sequence[bytes]) -> Sequence[Record]:
     """Return the records of a hash, the greatest key first."""
-    held = map(_record, pairs[::2], pairs[1::2])
-    return sorted((one for one in held if one is not None), key=attrgetter("key"), reverse=True)
+    records = map(_record, pairs[::2], pairs[1::2])
+    return sorted((record for record in records if record is not None), key=attrgetter("key"), reverse=True)
 
 
 def _record(key: bytes, text: bytes) -> Record | None:
     if not text:
         return None
-    found = _TEXT.match(text)
-    if found is None:
+    head = _TEXT.match(text)
+    if head is None:
         return Record(key, text, 0)
-    return Record(key, text[found.end() :], int(found[1]), instant(int(found[2] or 0)))
+    return Record(key, text[head.end() :], int(head[1]), instant(int(head[2] or 0)))
 
 
 def _at(name: bytes) -> datetime:

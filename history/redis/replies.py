@@ -91,7 +91,7 @@ class ClaimForm:
     """A script that claims, how to pass the digests after the terms, and how to read its reply."""
 
     script: str
-    words: Callable[[bytes, Sequence[bytes]], Sequence[bytes]]
+    arguments: Callable[[bytes, Sequence[bytes]], Sequence[bytes]]
     read: Callable[[Sequence[Any], Owner | None], Sequence[Claim]]
 
 

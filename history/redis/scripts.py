@@ -79,13 +79,13 @@ class Script:
     call: bytes
     whole: bytes
 
-    def packed(self, words: Sequence[bytes]) -> bytes:
-        """Return the call with its words in the form that the server reads."""
-        return b"*%d\r\n%b%b" % (4 + len(words), self.call, packed(words))
+    def packed(self, arguments: Sequence[bytes]) -> bytes:
+        """Return the call with its arguments in the form that the server reads."""
+        return b"*%d\r\n%b%b" % (4 + len(arguments), self.call, packed(arguments))
 
-    def packed_whole(self, words: Sequence[bytes]) -> bytes:
+    def packed_whole(self, arguments: Sequence[bytes]) -> bytes:
         """Return the call that contains the script's text."""
-        return b"*%d\r\n%b%b" % (4 + len(words), self.whole, packed(words))
+        return b"*%d\r\n%b%b" % (4 + len(arguments), self.whole, packed(arguments))
 
 
 class Scripts:
@@ -108,7 +108,7 @@ class Scripts:
         #: The server (for a cluster, the number of doubts) that has stepped over fences before it granted.
         self._stepped_on: bytes | int | None = None
 
-    async def run(self, name: str, words: Sequence[bytes]) -> Any:
+    async def run(self, name: str, arguments: Sequence[bytes]) -> Any:
         """Run a script by its digest; send the whole text if Redis does not have it.
 
         Raises:
@@ -122,32 +122,32 @@ class Scripts:
         wires = self._client.wires
         try:
             if wires is None:
-                return await self._ask_cluster(name, "EVALSHA", script.sha, words)
+                return await self._ask_cluster(name, "EVALSHA", script.sha, arguments)
             if wires.server != self._stepped_on and name in GRANTING:
                 await self._step(wires)
             if not self._waited_for:  # as _ask() does, with one coroutine less for every message
                 server = self._stepped_on if name in GRANTING else None
-                return await wires.ask(script.packed(words), server)
-            return await self._ask(wires, name, script.packed(words))
+                return await wires.ask(script.packed(arguments), server)
+            return await self._ask(wires, name, script.packed(arguments))
         except AnotherServerError:
-            return await self.run(name, words)
+            return await self.run(name, arguments)
         except REDIS_ERRORS as error:
-            return await self._run_again(name, words, error)
+            return await self._run_again(name, arguments, error)
 
-    async def _run_again(self, name: str, words: Sequence[bytes], error: Exception) -> Any:
+    async def _run_again(self, name: str, arguments: Sequence[bytes], error: Exception) -> Any:
         """Send the whole script if that may help; else raise the meaning of its error."""
         self._client.doubts += 1
         doing = _running(name)
         try:
             if isinstance(error, NoScriptError):
-                return await self._client.call(doing, lambda: self._ask_whole(name, words))
-            return await self._client.call_again(doing, lambda: self._ask_whole(name, words), error)
+                return await self._client.call(doing, lambda: self._ask_whole(name, arguments))
+            return await self._client.call_again(doing, lambda: self._ask_whole(name, arguments), error)
         except REDIS_ERRORS as again:
             await self._refuse_spoilt(doing, again)
-            if found := _LOST.search(str(again)):
-                raise HistoryLostError(doing, found[1]) from again
-            if found := _BROKEN.search(str(again)):
-                raise HistoryBrokenError(doing, found[1]) from again
+            if lost := _LOST.search(str(again)):
+                raise HistoryLostError(doing, lost[1]) from again
+            if broken := _BROKEN.search(str(again)):
+                raise HistoryBrokenError(doing, broken[1]) from again
             raise
 
     async def _refuse_spoilt(self, doing: str, error: Exception) -> None:
@@ -161,15 +161,15 @@ class Scripts:
         if isinstance(meta, bytes) and (problem := problem_of(meta)):
             raise HistorySpoiltError(doing, self._key, problem) from error
 
-    async def _ask_whole(self, name: str, words: Sequence[bytes]) -> Any:
+    async def _ask_whole(self, name: str, arguments: Sequence[bytes]) -> Any:
         script, wires = self._scripts[name], self._client.wires
         if wires is None:
-            return await self._ask_cluster(name, "EVAL", script.text, words)
+            return await self._ask_cluster(name, "EVAL", script.text, arguments)
         while True:
             try:
                 if wires.server != self._stepped_on and name in GRANTING:
                     await self._step(wires)
-                return await self._ask(wires, name, script.packed_whole(words))
+                return await self._ask(wires, name, script.packed_whole(arguments))
             except AnotherServerError:
                 continue
 
@@ -204,14 +204,14 @@ class Scripts:
         if self._note_loaded is not None and isinstance(loaded, bytes):
             self._note_loaded(server, loaded)
 
-    async def _ask_cluster(self, name: str, verb: str, script: str, words: Sequence[bytes]) -> Any:
+    async def _ask_cluster(self, name: str, verb: str, script: str, arguments: Sequence[bytes]) -> Any:
         doubts = self._client.doubts
         if doubts != self._stepped_on and name in GRANTING:
             server = await self._name_of_node()
             if server:
                 self._note(server, await self._execute("EVAL", text_of("entries/step"), [server]))
             self._stepped_on = doubts
-        return await self._execute(verb, script, words)
+        return await self._execute(verb, script, arguments)
 
     async def run_each(self, name: str, calls: Iterable[Sequence[bytes]]) -> AsyncGenerator[Any]:
         """Run a script many times and yield the answers in order; calls are sent before earlier answers.
@@ -223,9 +223,9 @@ class Scripts:
         script = self._scripts.get(name) or self._bind(name)
 
         def commands() -> Iterator[bytes]:
-            for words in left:
-                sent.append(words)
-                yield script.packed(words)
+            for arguments in left:
+                sent.append(arguments)
+                yield script.packed(arguments)
 
         server = self._stepped_on
         ready = name not in self._waited_for and wires is not None and wires.server == server
@@ -236,8 +236,8 @@ class Scripts:
                         sent.popleft()
                         yield answer
         # Something went wrong: run() handles it, and a call that was sent may be sent again.
-        for words in chain(sent, left):
-            yield await self.run(name, words)
+        for arguments in chain(sent, left):
+            yield await self.run(name, arguments)
 
     async def _name_of_node(self) -> str:
         """Return the run id of the node that has the keys; "" if the account may not read it."""
@@ -253,10 +253,10 @@ class Scripts:
             return ""
         return str(info.get("run_id") or next(iter(info.values()))["run_id"])
 
-    async def _execute(self, verb: str, script: str, words: Sequence[bytes | str]) -> Any:
+    async def _execute(self, verb: str, script: str, arguments: Sequence[bytes | str]) -> Any:
         """Let redis-py pack the command and find its node of a cluster."""
         keys = (2, self._key, self._never)
-        return await settled(self._client.client.execute_command(verb, script, *keys, *words))
+        return await settled(self._client.client.execute_command(verb, script, *keys, *arguments))
 
     def _bind(self, name: str) -> Script:
         with without_forks():  # reading a file of a package imports modules

@@ -86,7 +86,7 @@ PIECE = 10
 #: Each process deletes the old lines of a log at its first call, and again after so many calls.
 CALLS_BETWEEN_TRIMS = 500
 
-#: After how many seconds a client looks for expired records from the beginning: somebody may have held them.
+#: After how many seconds a client looks for expired records from the start: somebody may have locked them.
 LOOK_AGAIN = 600.0
 
 #: Expectations that every stored record meets.
@@ -128,7 +128,7 @@ class SqlRecords:
         self, trigger: str, changes: Sequence[Change], *, each: bool = False
     ) -> Sequence[Record | None]:
         """Make changes in one transaction; see :class:`~history.store.records.Records`."""
-        held: list[Record | None] = []
+        answers: list[Record | None] = []
         lines = all(isinstance(change, Append) for change in changes)
         # On PostgreSQL, independent changes are one statement, and all lines of a log are one.
         in_one_statement = (each or lines) and self.database.dialect is Dialect.POSTGRESQL
@@ -138,12 +138,12 @@ class SqlRecords:
         for start in range(0, len(changes), size):
             piece = changes[start : start + size]
             step = partial(apply_changes, trigger=trigger, changes=piece, each=each)
-            held += await self.run("keeping records", step, atomic=atomic)
+            answers += await self.run("keeping records", step, atomic=atomic)
         if expiring := sum(_expires(change) for change in changes):
             await self._forget(max(PIECE, expiring))
         for log in {change.log for change in changes if isinstance(change, Append)}:
             await self._trim(trigger, log)
-        return held
+        return answers
 
     async def _forget(self, limit: int) -> None:
         """Delete some expired records, from where the last call ended; at intervals, from the first."""
@@ -165,8 +165,8 @@ class SqlRecords:
         """Return the record of each key."""
         read = partial(_get, trigger=trigger, kind=kind, keys=keys)
         rows = await self.run(f"reading records ({kind.name})", read)
-        held = {record.key: record for record in map(_record, rows)}
-        return [held.get(key) for key in keys]
+        records = {record.key: record for record in map(_record, rows)}
+        return [records.get(key) for key in keys]
 
     async def page(
         self, trigger: str, kind: Kind, *, prefix: bytes = b"", before: bytes | None = None, limit: int = 100
@@ -182,8 +182,8 @@ class SqlRecords:
         if self.database.dialect is Dialect.SQLITE:
             names = json.dumps(names)
         rows = await self._rows(VIEW, trigger=trigger, kinds=names, first=b"")
-        held = [row for row in rows if row.kind is not None]  # without any, one row has the time
-        of_kinds = [[_record(row) for row in held if row.kind == kind.name] for kind in kinds]
+        present = [row for row in rows if row.kind is not None]  # without any, one row has the time
+        of_kinds = [[_record(row) for row in present if row.kind == kind.name] for kind in kinds]
         return View(instant(rows[0].now), of_kinds)
 
     async def count(self, trigger: str, kind: Kind) -> int:
@@ -231,33 +231,33 @@ async def apply_changes(
     connection: AnyConnection, *, trigger: str, changes: Sequence[Change], each: bool = False
 ) -> Sequence[Record | None]:
     """Make changes, in a transaction if there are many; see :class:`~history.store.records.Records`."""
-    held: list[Record | None] = [_SETTLED if isinstance(change, Settle) else None for change in changes]
-    await _look(connection, trigger, changes, held, required=True)
-    if any(isinstance(change, Get) and is_refused(change, held[i]) for i, change in enumerate(changes)):
-        return held
+    answers: list[Record | None] = [_SETTLED if isinstance(change, Settle) else None for change in changes]
+    await _look(connection, trigger, changes, answers, required=True)
+    if any(isinstance(change, Get) and is_refused(change, answers[i]) for i, change in enumerate(changes)):
+        return answers
     # Changes that may be refused come first, before others are made.
-    puts = sum(isinstance(one, Put) and one.expects not in _NEVER_REFUSED for one in changes)
+    puts = sum(isinstance(change, Put) and change.expects not in _NEVER_REFUSED for change in changes)
     settles = len(changes) > 1 and any(isinstance(change, Settle) for change in changes)
     several = not each and (puts > 1 or settles)
     if several:
         await execute(connection, SAVE)
-    done = await _put_all(connection, trigger, changes, held, each=each)
-    if not done or not await _settle(connection, trigger, changes, held):
+    done = await _put_all(connection, trigger, changes, answers, each=each)
+    if not done or not await _settle(connection, trigger, changes, answers):
         if several:
             await execute(connection, UNDO)
-        return held
+        return answers
     await _append(connection, trigger, [change for change in changes if isinstance(change, Append)])
     await _delete_all(connection, trigger, [change for change in changes if isinstance(change, Delete)])
     await _fail(connection, trigger, [change for change in changes if isinstance(change, Fail)])
-    await _look(connection, trigger, changes, held, required=False)
-    return held
+    await _look(connection, trigger, changes, answers, required=False)
+    return answers
 
 
 async def _put_all(
     connection: AnyConnection,
     trigger: str,
     changes: Sequence[Change],
-    held: list[Record | None],
+    answers: list[Record | None],
     *,
     each: bool,
 ) -> bool:
@@ -267,14 +267,14 @@ async def _put_all(
         some = list(group)
         stored = await _put(connection, trigger, kind, expects, lasting, [put.record for _, put in some])
         for index, put in some:
-            held[index] = stored.get(put.record.key)
-        if not each and any(is_refused(put, held[index]) for index, put in some):
+            answers[index] = stored.get(put.record.key)
+        if not each and any(is_refused(put, answers[index]) for index, put in some):
             return False
     return True
 
 
 async def _settle(
-    connection: AnyConnection, trigger: str, changes: Sequence[Change], held: list[Record | None]
+    connection: AnyConnection, trigger: str, changes: Sequence[Change], answers: list[Record | None]
 ) -> bool:
     """Settle entries; False if one is refused."""
     wishes = {
@@ -288,7 +288,7 @@ async def _settle(
     settled = await settle_entries(connection, trigger=trigger, wishes=wishes, once=once)
     for index, change in enumerate(changes):
         if isinstance(change, Settle) and not settled[digest(change.settlement.uuid)]:
-            held[index] = None
+            answers[index] = None
     return all(settled.values())
 
 
@@ -328,7 +328,7 @@ async def _look(
     connection: AnyConnection,
     trigger: str,
     changes: Sequence[Change],
-    held: list[Record | None],
+    answers: list[Record | None],
     *,
     required: bool,
 ) -> None:
@@ -339,15 +339,15 @@ async def _look(
         if isinstance(change, Get) and change.required == required
     }
     for kind in dict.fromkeys(kind for kind, _ in gets):
-        keys = [key for one, key in gets if one == kind]
+        keys = [key for of_kind, key in gets if of_kind == kind]
         rows = await _get(connection, trigger, kind, keys, statement=HOLD if required else GET)
         for record in map(_record, rows):
-            held[gets[kind, record.key]] = record
+            answers[gets[kind, record.key]] = record
     clocks = [index for index, change in enumerate(changes) if isinstance(change, Now) and not required]
     if clocks:
         ((now,),) = await fetch(connection, NOW)
         for index in clocks:
-            held[index] = Record(b"", b"", at=instant(now))
+            answers[index] = Record(b"", b"", at=instant(now))
 
 
 async def _get(

@@ -20,10 +20,10 @@ async def servers_of(client: RedisClient) -> Sequence[Server]:
     """Return each server that takes writes; a cluster has several."""
     if not client.is_cluster:
         return [Server("", await client.call("checking", client.client.info))]
-    found = await client.call("checking", lambda: client.client.info(target_nodes="primaries"))
-    if "redis_version" in found:
-        return [Server("", found)]
-    return [Server(str(name), info) for name, info in found.items()]
+    info = await client.call("checking", lambda: client.client.info(target_nodes="primaries"))
+    if "redis_version" in info:
+        return [Server("", info)]
+    return [Server(str(name), of_server) for name, of_server in info.items()]
 
 
 def refuse_eviction(servers: Sequence[Server]) -> list[str]:
@@ -100,5 +100,5 @@ async def _saves(client: RedisClient) -> bool:
 
 
 async def _setting(client: RedisClient, name: str) -> str:
-    found = await client.call("checking", lambda: client.client.config_get(name))
-    return str(found.get(name, ""))
+    settings = await client.call("checking", lambda: client.client.config_get(name))
+    return str(settings.get(name, ""))

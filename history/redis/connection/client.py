@@ -160,8 +160,8 @@ class RedisClient:
         match kind_of(error):
             case FaultKind.UNANSWERED:
                 pool = pool_of(self.client)
-                if pool is not None and (found := stranger_at(pool, error, setting="history")):
-                    raise found from error
+                if pool is not None and (wrong := stranger_at(pool, error, setting="history")):
+                    raise wrong from error
                 self.circuit.open(error, sure=_failed_to_connect(error))
                 raise HistoryUnavailableError(doing) from error
             case FaultKind.NOT_NOW:

@@ -166,8 +166,8 @@ def _addresses(parts: SplitResult, port: int, setting: str, remedy: str) -> list
 
 def _address(text: str, default_port: int, setting: str, remedy: str) -> tuple[str, int]:
     try:
-        found = urlsplit(f"//{text}")
-        host, port = found.hostname, found.port or default_port
+        address = urlsplit(f"//{text}")
+        host, port = address.hostname, address.port or default_port
     except ValueError:
         host, port = None, 0
     if not host:

@@ -23,7 +23,7 @@ _FORM = re.compile(r"replicas:([1-9][0-9]{0,2})")
 
 
 class _Lengths(dict[int, bytes]):
-    """The length of a word in the server's format; those of short words are made once."""
+    """The length of an argument in the server's format; those of short arguments are made once."""
 
     def __missing__(self, length: int) -> bytes:
         return b"$%d\r\n" % length
@@ -32,10 +32,10 @@ class _Lengths(dict[int, bytes]):
 _LENGTHS = _Lengths((length, b"$%d\r\n" % length) for length in range(256))
 
 
-def packed(words: Iterable[bytes]) -> bytes:
-    """Return words in the server's format, each with its length. A command begins with their number."""
-    parts = [_LENGTHS[len(word)] + word for word in words]
-    parts.append(b"")  # so that the last word also has an end
+def packed(arguments: Iterable[bytes]) -> bytes:
+    """Return arguments in the server's format, each with its length. A command begins with their number."""
+    parts = [_LENGTHS[len(argument)] + argument for argument in arguments]
+    parts.append(b"")  # so that the last argument also has an end
     return b"\r\n".join(parts)
 
 
@@ -70,14 +70,15 @@ class Durability:
         return cls(int(form[1]))
 
     @property
-    def words(self) -> tuple[tuple[str, ...], ...]:
+    def commands(self) -> tuple[tuple[str, ...], ...]:
         """The commands to send after a write; :meth:`check` takes the answer to the last one."""
         return ("PUBLISH", CHANNEL, ""), ("WAIT", str(self.replicas), str(PATIENCE))
 
     def packed(self) -> bytes:
         """Return these commands in the server's format."""
         return b"".join(
-            b"*%d\r\n%b" % (len(words), packed(word.encode() for word in words)) for words in self.words
+            b"*%d\r\n%b" % (len(command), packed(argument.encode() for argument in command))
+            for command in self.commands
         )
 
     def lack(self, reached: int) -> str | None:

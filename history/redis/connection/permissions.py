@@ -107,18 +107,18 @@ class Use(NamedTuple):
     patterns: Sequence[str]
 
     def asked(self) -> Iterator[tuple[str, Sequence[str]]]:
-        """Yield each command or key, and the words that check its permission."""
+        """Yield each command or key, and the command that checks its permission."""
         for command in self.commands:
-            words = _WORDS[command].split()
-            yield command, [*command.split(), *(self.keys[0] if word == "K" else word for word in words)]
+            arguments = _WORDS[command].split()
+            yield command, [*command.split(), *(self.keys[0] if word == "K" else word for word in arguments)]
         for key in self.keys:
             yield key, [*_ANY_USE, key]
 
 
 def commands_of(*scripts: str) -> Sequence[str]:
     """Return the commands in the texts of scripts, sorted."""
-    found = {match.groups() for script in scripts for match in _CALL.finditer(script)}
-    return sorted({f"{name} {sub}" if name in _CONTAINERS else str(name) for name, sub in found})
+    calls = {match.groups() for script in scripts for match in _CALL.finditer(script)}
+    return sorted({f"{name} {sub}" if name in _CONTAINERS else str(name) for name, sub in calls})
 
 
 async def refusals_of(client: Any, uses: Sequence[Use]) -> Sequence[Refusal]:
@@ -128,8 +128,8 @@ async def refusals_of(client: Any, uses: Sequence[Use]) -> Sequence[Refusal]:
         redis.RedisError: the server does not answer, or the account may not use MULTI for the check.
     """
     asked = [list(use.asked()) for use in uses]
-    words = [words for some in asked for _, words in some]
-    user, answers = await queued(client, uses[0].keys[0], words)
+    commands = [command for some in asked for _, command in some]
+    user, answers = await queued(client, uses[0].keys[0], commands)
     left, refusals = iter(answers), list[Refusal]()
     for use, some in zip(uses, asked, strict=True):
         problems = {what: next(left) for what, _ in some}
@@ -155,18 +155,18 @@ async def queued(client: Any, key: str, asked: Sequence[Sequence[str]]) -> tuple
             answer = await _say(wire, word)
             if answer != wanted:
                 raise _no_transaction(answer)
-        for words in (*asked, ("DISCARD",)):
-            await settled(wire.send_command(*words))
+        for command in (*asked, ("DISCARD",)):
+            await settled(wire.send_command(*command))
         *answers, _ = [await answer_of(wire) for _ in range(len(asked) + 1)]
     finally:
         # Nothing was executed in any case: a transaction ends with its connection.
         await settled(wire.disconnect())
-    known = name.decode() if isinstance(name, bytes) else pool.connection_kwargs.get("username")
-    return known or "default", answers
+    user = name.decode() if isinstance(name, bytes) else pool.connection_kwargs.get("username")
+    return user or "default", answers
 
 
-async def _say(wire: Any, *words: str) -> object:
-    await settled(wire.send_command(*words))
+async def _say(wire: Any, *command: str) -> object:
+    await settled(wire.send_command(*command))
     return await answer_of(wire)
 
 

@@ -57,8 +57,8 @@ def _beside(pool: Any, limits: dict[str, float]) -> Any:
     """
     kind: Any = redis.sentinel
     sentinel = kind.Sentinel([])
-    for known in pool.sentinel_manager.sentinels:
-        sentinel.sentinels.append(SentinelClient(**_account(known.connection_pool), **cast("Any", limits)))
+    for client in pool.sentinel_manager.sentinels:
+        sentinel.sentinels.append(SentinelClient(**_account(client.connection_pool), **cast("Any", limits)))
     account = {name: value for name, value in _account(pool).items() if name not in {"host", "port"}}
     return kind.SentinelConnectionPool(pool.service_name, sentinel, **account, **limits)
 

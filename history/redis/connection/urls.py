@@ -68,11 +68,11 @@ def _open(url: str, *, setting: str, asyncio: bool, connect: float, answer: floa
 
 
 def _meant(name: str, options: Sequence[str]) -> str:
-    known = {*options, *OWN_OPTIONS}
+    names = {*options, *OWN_OPTIONS}
     for kind in redis.Connection.__mro__:
         if (init := vars(kind).get("__init__")) is not None and kind is not object:
-            known.update(inspect.signature(init).parameters)
-    near = get_close_matches(name, known)
+            names.update(inspect.signature(init).parameters)
+    near = get_close_matches(name, names)
     return (
         f"did you mean {near[0]}?"
         if near

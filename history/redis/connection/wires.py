@@ -102,7 +102,7 @@ class Wires:
         idle, wire = await self._taken_or_opened(server)
         try:
             await settled(wire.send_packed_command((command + durability.packed(),)))
-            answers = [await answer_of(wire) for _ in range(1 + len(durability.words))]
+            answers = [await answer_of(wire) for _ in range(1 + len(durability.commands))]
         except BaseException:
             await self.close(wire)
             raise
@@ -189,15 +189,15 @@ class Wires:
         except BaseException:
             await self.close(wire)
             raise
-        idle, known = self._idle, self.server
-        if named is not None and named[1] != known:
+        idle, reached = self._idle, self.server
+        if named is not None and named[1] != reached:
             # First the name: a thread that sees the next list must also see the name that belongs to it.
             self.server = named[1]
-            if known:
+            if reached:
                 earlier, self._idle = self._idle, [wire]
                 await self._disconnect_all(earlier)
                 raise AnotherServerError
-        elif server is not None and server != known:
+        elif server is not None and server != reached:
             await self._give_back(wire, idle)
             raise AnotherServerError
         return idle, wire

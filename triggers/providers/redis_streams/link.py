@@ -145,7 +145,7 @@ class RedisLink:
             if durability is None:
                 answers += await self._pipeline(doing, some)
                 continue
-            *results, _, reached = await self._pipeline(doing, [*some, *durability.words])
+            *results, _, reached = await self._pipeline(doing, [*some, *durability.commands])
             if (lack := durability.lack(int(reached))) is not None:
                 await hang_up(self._client)  # the server may have been replaced, and not know it yet
                 raise ProviderUnavailableError("the Redis server", f"{doing}: {lack}")
