@@ -34,7 +34,6 @@ from triggers.service.checking import (
     check_history_url,
     check_kind,
     check_name,
-    check_plain,
     check_redact,
     check_switch,
     check_takes,
@@ -216,7 +215,7 @@ class Settings:
         check_choice("resolved_duplicate", self.resolved_duplicate, ResolvedDuplicatePolicy)
         if self.monitor is not None:
             remedy = "give a function without parameters that returns True or False"
-            check_plain("monitor", self.monitor, remedy=remedy)
+            check_takes("monitor", self.monitor, remedy=remedy)
         self._check_on_duplicate()
         if self.local_parking_file is not None:
             check_kind("local_parking_file", self.local_parking_file, Path, "use Path(...)")

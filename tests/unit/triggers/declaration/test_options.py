@@ -85,7 +85,7 @@ TRIGGER: Mapping[str, Sequence[Any]] = {
         asyncio.sleep,
         lambda: True,
     ),
-    "monitor": (5, "monitor", True, Nothing.with_one, Nothing.asynchronously),
+    "monitor": (5, "monitor", True, Nothing.with_one),
     "monitor_interval": (*NO_DURATION, None),
     "transacted": NO_SWITCH,
     "concurrency": NO_COUNT,
