@@ -28,7 +28,6 @@ the same token, with the same result; see :mod:`triggers.spark.batch.owners`. If
 read gives the rows that the run owns; see :mod:`triggers.spark.batch.frames`.
 """
 
-import inspect
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -38,7 +37,7 @@ from pyspark.sql import DataFrame
 
 from history.errors import ConfigurationError
 from resolvers.bulk import asking_in_bulk
-from triggers.service.checking import pointing
+from triggers.service.checking import check_callable, check_runs, pointing
 from triggers.service.options import check_names, showing_options
 from triggers.service.settings import DEFAULT_LEASE
 from triggers.spark.batch.batch import Batch, BatchObserver, BatchStep, ComesAgainError, RowsInProgressError
@@ -217,10 +216,8 @@ class ForeachBatch(BatchHandler):
 
 
 def _check_function(function: Any) -> None:
-    if not callable(function):
-        raise ConfigurationError("foreach_batch", f"{function!r:.60} is not callable", "decorate a function")
+    check_callable("foreach_batch", function, "decorate a function")
     if isinstance(function, ForeachBatch):
         problem = f"{function.name} is decorated already"
         raise ConfigurationError("foreach_batch", problem, "decorate the function itself, once")
-    if inspect.iscoroutinefunction(function):
-        raise ConfigurationError("foreach_batch", "Spark calls no coroutine function", "write a plain one")
+    check_runs("foreach_batch", function, "write a plain function: Spark awaits none")
