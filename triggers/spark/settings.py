@@ -100,11 +100,6 @@ class Columns:
             *(("fingerprint", name) for name in compared),
         ]
 
-    @property
-    def names(self) -> frozenset[str]:
-        """The columns that are named."""
-        return frozenset(name for _, name in self._named() if name is not None)
-
     def check(self, there: list[str]) -> None:
         """Refuse a stream that lacks a column.
 
@@ -128,6 +123,9 @@ class Columns:
 
 
 def _remedy_for_missing(named: str, there: Sequence[str]) -> str:
+    spelled = [name for name in there if name.lower() == named.lower()]
+    if spelled:  # which withColumn would replace
+        return f"name it as the stream does: {spelled[0]!r}"
     struct, dot, field = named.partition(".")
     if dot and struct in there:
         last = field.rpartition(".")[2]

@@ -64,13 +64,22 @@ def _of_texts(*names: str) -> t.StructType:
     return t.StructType([t.StructField(name, t.StringType()) for name in names])
 
 
-def test_a_named_column_that_differs_from_another_in_case_alone_is_refused() -> None:
+@pytest.mark.parametrize("names", [("uuid", "UUID"), ("uuid", "at", "AT")])
+def test_a_column_that_differs_from_another_in_case_alone_is_refused(names: tuple[str, ...]) -> None:
     with pytest.raises(ConfigurationError) as refused:
-        check_columns(Columns(uuid="uuid"), _of_texts("uuid", "UUID"))
+        check_columns(Columns(uuid="uuid"), _of_texts(*names))
 
     assert refused.value.setting == "columns"
-    check_columns(Columns(uuid="uuid"), _of_texts("uuid", "UUID"), has_case=True)
-    check_columns(Columns(uuid="uuid"), _of_texts("uuid", "at", "AT"))
+    check_columns(Columns(uuid="uuid"), _of_texts(*names), has_case=True)
+
+
+@pytest.mark.parametrize(("there", "remedy"), [("UUID", "'UUID'"), ("id", "withColumn('uuid'")])
+def test_the_remedy_for_a_missing_column_is_its_spelling_if_there_is_another(there: str, remedy: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        check_columns(Columns(uuid="uuid"), _of_texts(there))
+
+    assert refused.value.setting == "uuid"
+    assert remedy in refused.value.remedy
 
 
 def test_what_shows_settings_shows_no_password() -> None:
