@@ -96,6 +96,12 @@ def test_what_could_not_be_written_is_refused(table: Any, options: dict[str, Any
     assert refused.value.setting == setting
 
 
+def test_a_map_with_nested_keys_is_json(engine: Engine) -> None:
+    _write(engine, into_table("latest", columns=["id"]), ([({"day": 1}, 2)], None, None))
+
+    assert _ids(engine) == ['[[{"day": 1}, 2]]']
+
+
 def test_columns_may_come_from_an_iterator() -> None:
     names = ["uuid", "at"]
 

@@ -213,7 +213,7 @@ def _for_postgres(value: Any) -> Any:
 
 
 def _holds_fields(value: Any) -> bool:
-    if isinstance(value, dict):
+    if isinstance(value, dict | tuple):  # a tuple is a pair of a map
         return True
     return isinstance(value, list) and any(map(_holds_fields, cast("Any", value)))
 

@@ -150,6 +150,39 @@ def test_a_value_that_python_has_none_for_does_not_keep_the_others_from_it() -> 
     assert (type(third), third["text"], third["at"], third["listed"]) == (dict, None, None, [])
 
 
+def _maps(keys: Any, *maps: list[tuple[Any, int]]) -> Any:
+    return _arrow.array(maps, _arrow.map_(keys, _arrow.int64()))
+
+
+@pytest.mark.parametrize(
+    ("keys", "key"),
+    [(_arrow.struct([("id", _arrow.int64())]), {"id": 1}), (_arrow.list_(_arrow.int64()), [1])],
+    ids=["structs", "lists"],
+)
+def test_a_map_with_keys_that_no_dictionary_takes_is_pairs(keys: Any, key: Any) -> None:
+    nested, plain = _maps(keys, [(key, 2)], []), _maps(_arrow.string(), [("k", 1)], [])
+    inside = _arrow.ListArray.from_arrays([0, 2, 2], nested)
+    batch = _arrow.RecordBatch.from_arrays([nested, plain, inside], names=["nested", "plain", "inside"])
+
+    rows = rows_of(batch, maps="strict")
+
+    assert [type(row) for row in rows] == [dict, dict]
+    assert rows[0] == {"nested": [(key, 2)], "plain": {"k": 1}, "inside": [[(key, 2)], []]}
+    assert rows[1] == {"nested": [], "plain": {}, "inside": []}
+
+
+def test_a_map_with_a_key_twice_makes_its_own_row_odd() -> None:
+    maps = _maps(_arrow.string(), [("k", 1), ("k", 2)], [("k", 3)])
+    batch = _arrow.RecordBatch.from_arrays([maps], names=["map"])
+
+    first, second = rows_of(batch, maps="strict")
+
+    assert isinstance(first, OddArrowRow)
+    assert first.column == "map"
+    assert (type(second), second) == (dict, {"map": {"k": 3}})
+    assert rows_of(batch) == [{"map": [("k", 1), ("k", 2)]}, {"map": [("k", 3)]}]
+
+
 @pytest.mark.parametrize(
     ("row", "identity"),
     [
