@@ -261,7 +261,7 @@ def test_a_row_is_looked_at_again_whatever_its_columns_are_called(
     def keep(rows: DataFrame, _: int) -> None:
         kept.extend(rows.collect())
 
-    names = ("a.b", "c d", "e`f", "doubtless_status", "doubtless_reason")
+    names = ("a.b", "c d", "e`f", "Doubtless_STATUS", "doubtless_reason")
     more = {f"`{name.replace('`', '``')}`": f"'{number}'" for number, name in enumerate(names)}
 
     report = sinks.run(
@@ -278,6 +278,7 @@ def test_a_row_is_looked_at_again_whatever_its_columns_are_called(
     }
     assert (row["a.b"], row["doubtless_status"]) == ("0", "REJECTED")
     assert row["doubtless_reason"] == parked.reason
+    assert len({name.lower() for name in row.asDict()}) == len(row), "a table has no two such columns"
 
 
 def test_a_row_is_looked_at_again_whatever_types_it_has(spark: SparkSession, sinks: Sinks) -> None:

@@ -1,6 +1,7 @@
 """Rows as messages: for resolvers, for parking, and for trigger services that run row by row."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, cast
@@ -15,6 +16,10 @@ from triggers.spark.settings import Columns
 
 #: The headers that are an identity.
 _IDENTITIES = frozenset({"uuid", "JMSMessageID"})
+
+
+#: A delivery count in text that Spark also reads, see :func:`~triggers.spark.rows.columns.delivery_count`.
+_COUNT = re.compile(r"\s*[+-]?[0-9]{1,19}\s*", re.ASCII)
 
 
 class NoIdentityError(ValueError):
@@ -127,7 +132,8 @@ def _count(row: Mapping[str, Any], column: str | None) -> Any:
     if column is None or row[column] is None:
         return UNDEFINED_COUNT
     count = row[column]
-    return int(count) if isinstance(count, Decimal) else count
+    is_number = isinstance(count, Decimal) or (isinstance(count, str) and _COUNT.fullmatch(count))
+    return int(count) if is_number else count
 
 
 def _property(value: Any) -> bool | int | float | str | None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
 import pytest
+from pydantic import ValidationError
 from pyspark.sql import types as t
 
 from triggers import ConfigurationError, Message, trigger
@@ -238,6 +239,25 @@ def test_a_row_with_an_identity_is_a_message_however_long_its_columns_are(column
     message = message_of_keyed(row, columns, destination="orders", uuid="a")
 
     assert (message.uuid, message.destination, message.body) == ("a", "orders", row)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("3", 3), (" 3", 3), ("3\t", 3), ("+3", 3), ("-1", -1), (str(2**63), 2**63)]
+)
+def test_a_delivery_count_is_read_as_spark_reads_it(text: str, count: int) -> None:
+    columns = Columns(uuid="uuid", delivery_count="count")
+
+    message = message_of({"uuid": "a", "count": text}, columns, destination="orders", uuid="a")
+
+    assert message.delivery_count == count
+
+
+@pytest.mark.parametrize("text", ["", "+", "3.0", "1_0", "\u0663", "0", "-3", "9" * 5000])
+def test_a_delivery_count_that_spark_does_not_read_is_none(text: str) -> None:
+    columns = Columns(uuid="uuid", delivery_count="count")
+
+    with pytest.raises(ValidationError):
+        message_of({"uuid": "a", "count": text}, columns, destination="orders", uuid="a")
 
 
 def test_a_message_id_of_too_many_bytes_is_none() -> None:
