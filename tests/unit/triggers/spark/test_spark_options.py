@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -70,6 +70,20 @@ def test_a_function_of_which_a_call_runs_nothing_is_refused(function: Any) -> No
 
     refused = [by_sink.value.setting, by_batches.value.setting, by_option.value.setting]
     assert refused == ["write", "foreach_batch", "parked_to"]
+
+
+@pytest.mark.parametrize("setting", ["history", "parking"])
+@pytest.mark.parametrize(
+    "url",
+    ["memory://", "sqlite://", "sqlite:///:memory:", "sqlite:///file:x?mode=memory&cache=shared&uri=true"],
+)
+def test_a_store_that_each_executor_would_have_alone_is_refused(setting: str, url: str) -> None:
+    given = {"history": REDIS, setting: url}
+
+    with pytest.raises(ConfigurationError) as refused:
+        foreach_batch("orders", name="load", uuid="uuid", **cast("Any", given))(takes_two)
+
+    assert refused.value.setting == setting
 
 
 @pytest.mark.parametrize("write", [None, 5, takes_nothing, takes_one, takes_three])
