@@ -40,7 +40,7 @@ from triggers.spark.row_service.running import Result, Values, check_pace, runni
 from triggers.spark.row_service.shipping import Shippable, packed, unpacked
 from triggers.spark.rows.arrow import RecordBatch, chunks_of, mapped, text_batch
 from triggers.spark.rows.messages import NoIdentityError, identity_of_row, message_of, raw_of
-from triggers.spark.settings import BatchSettings, Columns
+from triggers.spark.settings import BatchSettings, Columns, check_url
 
 #: The results of a row in addition to the three verdicts.
 REJECTED, UNMATCHED, UNDECIDED = "REJECTED", "UNMATCHED", "UNDECIDED"
@@ -199,6 +199,8 @@ def _report(
 
 def _check(trigger: Shippable) -> None:
     settings = trigger.settings
+    if isinstance(settings.parking, str):
+        check_url("parking", settings.parking)
     if settings.uuid is not None:
         raise ConfigurationError(
             f"trigger {trigger.name}",

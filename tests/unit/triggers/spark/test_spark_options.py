@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from triggers import ConfigurationError
+from triggers import ConfigurationError, trigger
 from triggers.spark import foreach_batch
 from triggers.spark.atomic_sink.sink import atomic_sink
 
@@ -78,12 +78,14 @@ def test_a_function_of_which_a_call_runs_nothing_is_refused(function: Any) -> No
     ["memory://", "sqlite://", "sqlite:///:memory:", "sqlite:///file:x?mode=memory&cache=shared&uri=true"],
 )
 def test_a_store_that_each_executor_would_have_alone_is_refused(setting: str, url: str) -> None:
-    given = {"history": REDIS, setting: url}
+    given = cast("Any", {"history": REDIS, setting: url})
 
-    with pytest.raises(ConfigurationError) as refused:
-        foreach_batch("orders", name="load", uuid="uuid", **cast("Any", given))(takes_two)
+    with pytest.raises(ConfigurationError) as by_batches:
+        foreach_batch("orders", name="load", uuid="uuid", **given)(takes_two)
+    with pytest.raises(ConfigurationError) as by_rows:
+        trigger("orders", name="book", **given)(takes_one).foreach_batch(uuid="uuid")
 
-    assert refused.value.setting == setting
+    assert (by_batches.value.setting, by_rows.value.setting) == (setting, setting)
 
 
 @pytest.mark.parametrize("write", [None, 5, takes_nothing, takes_one, takes_three])
