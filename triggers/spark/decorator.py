@@ -114,8 +114,9 @@ def foreach_batch(
         patience: how long driver and executors wait, before the batch fails, for an unavailable history, and
             for rows that another running process has claimed.
         parking: the URL of the history where rows are parked; the URL in ``history`` by default.
-        parked_to: also receives the parked rows, as a DataFrame with ``doubtless_status`` and
-            ``doubtless_reason``, and the batch id; again at each run of the batch.
+        parked_to: also receives the rows that are parked before the function is called, as a DataFrame with
+            ``doubtless_status`` and ``doubtless_reason``, and the batch id; again at each run of the batch.
+            Rows that ``on_fatal="reject"`` gives up afterwards are only in the parking lot.
         partitions: in how many partitions the function gets its rows, and how many tasks claim them, unless
             ``claims`` is given; one for each core by default.
         claims: how many tasks claim, each with a connection to the history that it closes at its end; by
