@@ -96,13 +96,10 @@ class RowService(BatchHandler):
 
     def _run(self, rows: DataFrame) -> tuple[Mapping[str, int], str | None]:
         """Run the services; return the counts of results, and why some rows must be recovered."""
-        with described(rows.sparkSession, f"doubtless {self.name}: runs the service for each row"):
-            return self._counted(rows)
-
-    def _counted(self, rows: DataFrame) -> tuple[Mapping[str, int], str | None]:
         task = _RowTask(self._shipped or b"", self.settings.shipped, self._calls_per_second)
         statuses = mapped(rows, task.run, "status string, reason string", name="doubtless_service")
-        counts = counted(statuses, "status", _STATUSES, F.max("reason").alias("reason"))
+        with described(rows.sparkSession, f"doubtless {self.name}: runs the service for each row"):
+            counts = counted(statuses, "status", _STATUSES, F.max("reason").alias("reason"))
         return {status: counts[status] for status in _STATUSES}, counts["reason"]
 
 
