@@ -6,7 +6,7 @@ PostgreSQL takes rows by COPY, SQLite by one prepared statement.
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, cast
 
@@ -17,7 +17,7 @@ from history.errors import ConfigurationError
 from history.sql.statements.dialects import quoted_name
 from history.support.rendering import shown
 from triggers.service.checking import check_text, pointing
-from triggers.spark.rows.messages import plain
+from triggers.spark.rows.messages import in_utc, plain
 
 __all__ = ["Connection", "RowsWriter", "TableWriter", "into_table"]
 
@@ -158,7 +158,7 @@ class TableWriter:
         """
         kept: dict[tuple[Any, ...], SqlRow] = {}
         for number, row in enumerate(rows):
-            key = tuple(_in_utc(row[name]) for name in self.replacing)
+            key = tuple(in_utc(row[name]) for name in self.replacing)
             if any(part is None for part in key):
                 key = (*key, number)
             there = kept.get(key)
@@ -181,16 +181,7 @@ def _named(name: str | None) -> Sequence[str]:
 
 def _is_newer(value: Any, there: Any) -> bool:
     """Whether a value is newer than another, by the rule of :meth:`TableWriter._conflict`: null is oldest."""
-    return there is None or (value is not None and _in_utc(value) > _in_utc(there))
-
-
-def _in_utc(value: Any) -> Any:
-    """Return an instant in UTC, and other values unchanged.
-
-    Python compares two instants of one zone by their clock, which shows each time of an hour twice when it
-    goes back; so do texts.
-    """
-    return value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo is not None else value
+    return there is None or (value is not None and in_utc(value) > in_utc(there))
 
 
 def _fill(cursor: Any, table: str, columns: Sequence[str], rows: Sequence[SqlRow]) -> None:
@@ -223,7 +214,7 @@ def _for_sqlite(value: Any) -> Any:
         case dict() | list():
             return json.dumps(plain(value))
         case datetime():
-            return _in_utc(value).isoformat(" ")
+            return in_utc(value).isoformat(" ")
         case date():
             return value.isoformat()
         case Decimal():

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, cast
 
@@ -158,7 +159,7 @@ _AS_IT_IS = frozenset({str, int, float, bool, type(None)})
 
 
 def plain(value: Any) -> Any:
-    """Return a value that JSON can hold: bytes as hexadecimal, other values as text."""
+    """Return a value that JSON can hold: bytes as hexadecimal, other values as text, and instants in UTC."""
     if _is_flat(value):
         return value
     try:
@@ -188,4 +189,18 @@ def _with_text_keys(value: Any) -> Any:
 def _as_written(value: Any) -> str:
     if isinstance(value, BrokenText):
         return value.decode("utf-8", "backslashreplace")
-    return value.hex() if isinstance(value, bytes | bytearray) else str(value)
+    return value.hex() if isinstance(value, bytes | bytearray) else str(in_utc(value))
+
+
+def in_utc(value: Any) -> Any:
+    """Return an instant in UTC, whatever the zone of Spark's session is, and other values unchanged.
+
+    Python compares two instants of one zone by their clock, which shows each time of an hour twice when it
+    goes back; so do texts. An instant of the last hours of 9999 stays, if it is in the year 10000 in UTC.
+    """
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        return value
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        return value
