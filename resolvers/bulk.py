@@ -20,6 +20,7 @@ from typing import Any, Protocol, cast
 from history.bridge import settled
 from history.errors import ConfigurationError
 from history.message import Message
+from history.support.user_code import makes_coroutine, makes_generator
 from resolvers.loading import load_resolver
 from resolvers.resolution import (
     Answer,
@@ -125,7 +126,7 @@ def asking_in_bulk(resolver: BulkResolver | str | None) -> AskedInBulk | None:
     """Find out how to call ``resolver``, which may be a name; None for none.
 
     Raises:
-        ConfigurationError: it cannot be loaded, or has none of the three shapes.
+        ConfigurationError: it cannot be loaded, has none of the three shapes, or a call runs nothing of it.
     """
     loaded = cast("Any", load_resolver(cast("Any", resolver)))
     if loaded is None:
@@ -133,6 +134,12 @@ def asking_in_bulk(resolver: BulkResolver | str | None) -> AskedInBulk | None:
     name = resolver_name(loaded)
     parameters = _parameters(name, loaded)
     if {"rows", "trigger_name"} <= parameters.keys():
+        if makes_coroutine(loaded) or makes_generator(loaded):
+            raise ConfigurationError(
+                f"resolver {name}",
+                "a call of it runs nothing: it is a coroutine function or a generator function",
+                "write a plain function that returns a DataFrame",
+            )
         return AskedInBulk(name, AnswerShape.DATAFRAME, loaded)
     if {"uuids", "trigger_name", "messages"} <= parameters.keys():
         return AskedInBulk(name, AnswerShape.SEQUENCE, loaded, None, "evidences" in parameters)

@@ -36,6 +36,16 @@ def split_url(url: str) -> SplitResult:
     return urlsplit(f"{scheme}://{rest.removeprefix(hosts)}")._replace(netloc=hosts)
 
 
+def is_of_one_process(url: str) -> bool:
+    """Return whether a store is in the memory of a process: ``memory://``, or a SQLite URL without a file."""
+    parts = split_url(url)
+    scheme, options = parts.scheme.partition("+")[0], dict(parse_qsl(parts.query))
+    if scheme != "sqlite" or parts.netloc:  # SQLite has no host, and refuses one
+        return scheme == "memory"
+    file = parts.path.removeprefix("/").removeprefix("file:")
+    return file in {"", ":memory:"} or options.get("mode") == "memory" or options.get("vfs") == "memdb"
+
+
 def split_option(url: str, name: str) -> tuple[str, str | None]:
     """Return a URL without one of its options, which the driver does not know, and the option's value."""
     parts = split_url(url)

@@ -1,6 +1,7 @@
-"""User code: which of its exceptions are failures, what it takes, and the context in which it ends."""
+"""User code: its failures, what it takes and makes, and the context in which it ends."""
 
 import asyncio
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar, Token
@@ -48,6 +49,24 @@ def takes(function: Callable[..., Any], number: int) -> bool:
     except ValueError:
         return True
     return True
+
+
+def called_in(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that runs when a callable is called: without partials, and an object's method."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function if inspect.isroutine(function) else type(function).__call__
+
+
+def makes_coroutine(function: Callable[..., Any]) -> bool:
+    """Return whether a call only makes a coroutine, and runs nothing of it."""
+    return any(map(inspect.iscoroutinefunction, (function, called_in(function))))
+
+
+def makes_generator(function: Callable[..., Any]) -> bool:
+    """Return whether a call only makes a generator, and runs nothing of it."""
+    functions = (function, called_in(function))
+    return any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in functions)
 
 
 def put_back(variable: ContextVar[Any], token: Token[Any]) -> None:

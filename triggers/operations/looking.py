@@ -9,7 +9,7 @@ from history.beside.kept import KeepsBeside
 from history.errors import ConfigurationError
 from history.opening import HISTORY_URLS, open_history
 from history.support.references import dereferenced
-from history.support.urls import origin, split_url
+from history.support.urls import is_of_one_process, origin, split_url
 from triggers.providers.opening import PROVIDER_URLS
 
 #: Schemes that outlive a process: a command would find its own memory empty.
@@ -55,9 +55,8 @@ def named(option: str, remedy: str) -> Generator[None]:
 
 def refuse_memory(option: str, url: str) -> None:
     """Refuse the memory of a process: it would be empty, and nothing would stay in it."""
-    parts = _split(option, url)
-    of_sqlite = parts.scheme.startswith("sqlite") and not parts.netloc  # with a host: refused for that
-    if parts.scheme == "memory" or (of_sqlite and parts.path in {"", "/", "/:memory:"}):
+    _split(option, url)
+    if is_of_one_process(url):
         problem = f"{origin(url)} lives in one process only"
         raise ConfigurationError(option, problem, "give a server or a file")
 

@@ -20,7 +20,7 @@ from history.message import Message
 from history.opening import refuse_unknown_scheme
 from history.support.redaction import rules_of
 from history.support.rendering import shown
-from history.support.user_code import takes
+from history.support.user_code import makes_coroutine, makes_generator, takes
 
 _LONGEST_NAME = 200
 
@@ -168,10 +168,18 @@ def check_takes(setting: str, value: Any, *arguments: str, remedy: str) -> None:
 def check_plain(
     setting: str, value: Any, *arguments: str, remedy: str, instead: str = "give a plain function"
 ) -> None:
-    """Refuse a coroutine function, with the remedy ``instead``; else as :func:`check_takes`."""
-    if inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(type(value).__call__):
-        raise ConfigurationError(setting, "it is a coroutine function", instead)
+    """Refuse what :func:`check_runs` refuses; else as :func:`check_takes`."""
+    check_runs(setting, value, instead)
     check_takes(setting, value, *arguments, remedy=remedy)
+
+
+def check_runs(setting: str, value: Any, instead: str) -> None:
+    """Refuse a coroutine function, with the remedy ``instead``, and a generator function."""
+    if makes_coroutine(value):
+        raise ConfigurationError(setting, "it is a coroutine function", instead)
+    if makes_generator(value):
+        problem = "it is a generator function: calling it runs nothing"
+        raise ConfigurationError(setting, problem, "take the yield out of it")
 
 
 def check_kind(setting: str, value: Any, wanted: type, remedy: str) -> None:

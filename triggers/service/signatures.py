@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from history.errors import ConfigurationError
+from history.support.user_code import called_in, makes_coroutine, makes_generator
 from triggers.service.failures import FatalError
 
 #: The parameters of a wrapper that does not declare what it wraps.
@@ -25,31 +26,19 @@ def is_async(service: Callable[..., Any]) -> bool:
     Raises:
         ConfigurationError: it would make a generator, or an object of a class, and nothing would run.
     """
-    called = _called(service)
-    for function in (service, called):
-        if _makes_a_generator(function):
-            raise ConfigurationError(
-                f"service {name_of(service)}",
-                "it is a generator function: calling it runs nothing",
-                "take the yield out of it",
-            )
+    if makes_generator(service):
+        raise ConfigurationError(
+            f"service {name_of(service)}",
+            "it is a generator function: calling it runs nothing",
+            "take the yield out of it",
+        )
     if isinstance(service, type):
         raise ConfigurationError(
             f"service {name_of(service)}",
             "it is a class: calling it makes an object, and runs nothing of that",
             "decorate a function, or give an object of it: trigger(...)(Shop())",
         )
-    return inspect.iscoroutinefunction(service) or inspect.iscoroutinefunction(called)
-
-
-def _makes_a_generator(function: Callable[..., Any]) -> bool:
-    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
-
-
-def _called(service: Callable[..., Any]) -> Callable[..., Any]:
-    while isinstance(service, functools.partial):
-        service = service.func
-    return service if inspect.isroutine(service) else type(service).__call__
+    return makes_coroutine(service)
 
 
 def refusing_generators(service: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,7 +48,7 @@ def refusing_generators(service: Callable[..., Any]) -> Callable[..., Any]:
     second case the call raises FatalError, so that the message does not pass for done.
     """
     under = inspect.unwrap(service)
-    if under is service or not _makes_a_generator(under):
+    if under is service or not makes_generator(under):
         return service
 
     @functools.wraps(service)
@@ -178,7 +167,7 @@ def innermost(service: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function inside a service's partials, decorators and objects."""
     while isinstance(service, functools.partial) or hasattr(service, "__wrapped__"):
         service = service.func if isinstance(service, functools.partial) else inspect.unwrap(service)
-    function: Callable[..., Any] = inspect.unwrap(_called(service))
+    function: Callable[..., Any] = inspect.unwrap(called_in(service))
     return function
 
 

@@ -2,6 +2,7 @@
 
 import inspect
 import logging
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any, Concatenate, cast
 from pyspark.sql import DataFrame
 
 from history.errors import ConfigurationError
+from triggers.service.signatures import asked_kind
 from triggers.spark.connections import history_at, patiently
 
 _log = logging.getLogger(__name__)
@@ -63,6 +65,9 @@ class BatchInfo:
         return record is not None and record.run == ledger.run
 
 
+#: The name of the class in an annotation that is still text.
+_NAMED = re.compile(rf"\b{BatchInfo.__name__}\b")
+
 #: The user's function: ``(new, batch_id)``, ``(new, info)`` or ``(new, batch_id, info)``.
 BatchFunction = Callable[Concatenate[DataFrame, int, ...], Any] | Callable[[DataFrame, BatchInfo], Any]
 
@@ -91,10 +96,9 @@ def _parameters(function: Callable[..., Any]) -> Sequence[inspect.Parameter]:
 
 
 def _asks(parameter: inspect.Parameter) -> bool:
-    annotation = parameter.annotation
-    return annotation is BatchInfo or (
-        isinstance(annotation, str) and annotation.rpartition(".")[2] == BatchInfo.__name__
-    )
+    asked: Any = asked_kind(parameter.annotation)
+    text = getattr(asked, "__forward_arg__", asked)
+    return asked is BatchInfo or (isinstance(text, str) and _NAMED.search(text) is not None)
 
 
 def _check(function: Callable[..., Any], *positional: object, **named: object) -> None:

@@ -28,7 +28,6 @@ the same token, with the same result; see :mod:`triggers.spark.batch.owners`. If
 read gives the rows that the run owns; see :mod:`triggers.spark.batch.frames`.
 """
 
-import inspect
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -38,7 +37,7 @@ from pyspark.sql import DataFrame
 
 from history.errors import ConfigurationError
 from resolvers.bulk import asking_in_bulk
-from triggers.service.checking import pointing
+from triggers.service.checking import check_callable, check_runs, pointing
 from triggers.service.options import check_names, showing_options
 from triggers.service.settings import DEFAULT_LEASE
 from triggers.spark.batch.batch import Batch, BatchObserver, BatchStep, ComesAgainError, RowsInProgressError
@@ -115,8 +114,9 @@ def foreach_batch(
         patience: how long driver and executors wait, before the batch fails, for an unavailable history, and
             for rows that another running process has claimed.
         parking: the URL of the history where rows are parked; the URL in ``history`` by default.
-        parked_to: also receives the parked rows, as a DataFrame with ``doubtless_status`` and
-            ``doubtless_reason``, and the batch id; again at each run of the batch.
+        parked_to: also receives the rows that are parked before the function is called, as a DataFrame with
+            ``doubtless_status`` and ``doubtless_reason``, and the batch id; again at each run of the batch.
+            Rows that ``on_fatal="reject"`` gives up afterwards are only in the parking lot.
         partitions: in how many partitions the function gets its rows, and how many tasks claim them, unless
             ``claims`` is given; one for each core by default.
         claims: how many tasks claim, each with a connection to the history that it closes at its end; by
@@ -217,10 +217,8 @@ class ForeachBatch(BatchHandler):
 
 
 def _check_function(function: Any) -> None:
-    if not callable(function):
-        raise ConfigurationError("foreach_batch", f"{function!r:.60} is not callable", "decorate a function")
+    check_callable("foreach_batch", function, "decorate a function")
     if isinstance(function, ForeachBatch):
         problem = f"{function.name} is decorated already"
         raise ConfigurationError("foreach_batch", problem, "decorate the function itself, once")
-    if inspect.iscoroutinefunction(function):
-        raise ConfigurationError("foreach_batch", "Spark calls no coroutine function", "write a plain one")
+    check_runs("foreach_batch", function, "write a plain function: Spark awaits none")

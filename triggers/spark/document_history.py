@@ -20,6 +20,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.opening import open_history
 from history.store import HistoryStore, ScannedEntry, ScanPart
+from history.support.urls import is_of_one_process
 from triggers.spark.rows.arrow import RecordBatch, record_batch
 from triggers.spark.rows.older_spark import too_old
 from triggers.spark.sources.reader import SourceOptions
@@ -81,7 +82,7 @@ class DocumentHistorySource(DataSource):
         url = options.needed("url", "redis://127.0.0.1:6379/0")
         trigger, parts = options.text("trigger"), options.count("partitions") or PARTITIONS
         options.all_known()
-        if url.startswith("memory:"):
+        if is_of_one_process(url):
             raise ConfigurationError("url", "a history in memory belongs to one process", "use another")
         return DocumentHistoryReader(url, trigger, [ScanPart(number, parts) for number in range(parts)])
 

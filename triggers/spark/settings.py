@@ -7,7 +7,7 @@ from typing import Any, Literal, Self, cast
 
 from history.errors import ConfigurationError
 from history.opening import refuse_unknown_scheme
-from history.support.urls import guarded, split_url
+from history.support.urls import guarded, is_of_one_process
 from resolvers.bulk import AskedInBulk, BulkResolver, asking_in_bulk
 from resolvers.resolution import Resolver
 from triggers.service.checking import check_choice, check_duration, check_plain, check_text, check_whole
@@ -100,11 +100,6 @@ class Columns:
             *(("fingerprint", name) for name in compared),
         ]
 
-    @property
-    def names(self) -> frozenset[str]:
-        """The columns that are named."""
-        return frozenset(name for _, name in self._named() if name is not None)
-
     def check(self, there: list[str]) -> None:
         """Refuse a stream that lacks a column.
 
@@ -128,6 +123,9 @@ class Columns:
 
 
 def _remedy_for_missing(named: str, there: Sequence[str]) -> str:
+    spelled = [name for name in there if name.lower() == named.lower()]
+    if spelled:  # which withColumn would replace
+        return f"name it as the stream does: {spelled[0]!r}"
     struct, dot, field = named.partition(".")
     if dot and struct in there:
         last = field.rpartition(".")[2]
@@ -302,8 +300,8 @@ def check_url(setting: str, value: Any) -> None:
             setting, f"a {type(value).__qualname__} cannot travel to the executors", "give its URL"
         )
     with guarded(value, setting):
-        scheme = split_url(value).scheme.partition("+")[0]
-    if scheme == "memory":
+        in_memory = is_of_one_process(value)
+    if in_memory:
         raise ConfigurationError(
             setting, "each executor would have a memory of its own", "use redis://... or postgresql://..."
         )

@@ -361,7 +361,7 @@ def test_a_url_that_cannot_be_read_is_a_mistake_of_its_setting(setting: str) -> 
     ("wrong", "words"),
     [
         ({"history": "redis://127.0.0.1"}, "needs a SQL database"),
-        ({"write": "bookings"}, "not callable"),
+        ({"write": "bookings"}, "cannot be called"),
         ({"rows_per_transaction": 0}, "must be 1 or more, not 0"),
         ({}, "say name="),
     ],

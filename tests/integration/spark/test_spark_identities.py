@@ -261,7 +261,7 @@ def test_a_row_is_looked_at_again_whatever_its_columns_are_called(
     def keep(rows: DataFrame, _: int) -> None:
         kept.extend(rows.collect())
 
-    names = ("a.b", "c d", "e`f", "doubtless_status", "doubtless_reason")
+    names = ("a.b", "c d", "e`f", "Doubtless_STATUS", "doubtless_reason")
     more = {f"`{name.replace('`', '``')}`": f"'{number}'" for number, name in enumerate(names)}
 
     report = sinks.run(
@@ -278,6 +278,7 @@ def test_a_row_is_looked_at_again_whatever_its_columns_are_called(
     }
     assert (row["a.b"], row["doubtless_status"]) == ("0", "REJECTED")
     assert row["doubtless_reason"] == parked.reason
+    assert len({name.lower() for name in row.asDict()}) == len(row), "a table has no two such columns"
 
 
 def test_a_row_is_looked_at_again_whatever_types_it_has(spark: SparkSession, sinks: Sinks) -> None:
@@ -353,7 +354,7 @@ def test_no_column_that_nobody_named_is_an_identity(spark: SparkSession, sinks: 
 
 
 def test_a_column_that_is_there_twice_is_refused(spark: SparkSession, sinks: Sinks) -> None:
-    with pytest.raises(ConfigurationError, match=r"more than one column 'at'.*drop one of them"):
+    with pytest.raises(ConfigurationError, match=r"more than one column 'at',.*drop one of them"):
         sinks.run(spark.sql("SELECT 'a' AS uuid, 1 AS at, 2 AS at"))
 
 

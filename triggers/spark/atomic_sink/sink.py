@@ -34,7 +34,7 @@ from resolvers.loading import load_resolver
 from resolvers.resolution import Asked, asking
 from triggers.detection.table import Status
 from triggers.events import RetrievalFailureEvent, publish
-from triggers.service.checking import check_whole, pointing
+from triggers.service.checking import check_plain, check_whole, pointing
 from triggers.service.options import check_names, showing_options
 from triggers.spark.atomic_sink.transactions import RESULT, SinkTask
 from triggers.spark.atomic_sink.writers import RowsWriter, TableWriter, into_table
@@ -214,6 +214,6 @@ def _check(history: Any, write: Any, rows: Any) -> None:
             f"an atomic sink needs a SQL database, and {what} is none",
             "give postgresql://..., the database that the rows are written to; or use foreach_batch",
         )
-    if not callable(write):
-        raise ConfigurationError("write", f"{write!r:.60} is not callable", "give into_table(...)")
+    remedy = "give into_table(...), or a function of (connection, rows)"
+    check_plain("write", write, "a connection", "rows", remedy=remedy)
     check_whole("rows_per_transaction", rows, 1)

@@ -308,7 +308,8 @@ def _refuse_odd(rows: Sequence[Values]) -> None:
     """
     for row in rows:
         if isinstance(row, OddArrowRow):
-            raise FatalError(f"column {row.column} of row {row[KEY]} is no UTF-8, or no instant of Python's")
+            problem = "is no UTF-8, no instant of Python's, or a map with one key twice"
+            raise FatalError(f"column {row.column} of row {row[KEY]} {problem}")
 
 
 def _pieces(batches: Iterator[RecordBatch], most: int) -> Iterator[Sequence[Values]]:

@@ -16,7 +16,8 @@ from sqlalchemy.exc import DBAPIError
 from history.errors import ConfigurationError
 from history.sql.statements.dialects import quoted_name
 from history.support.rendering import shown
-from triggers.spark.rows.messages import plain
+from triggers.service.checking import check_text, pointing
+from triggers.spark.rows.messages import in_utc, plain
 
 __all__ = ["Connection", "RowsWriter", "TableWriter", "into_table"]
 
@@ -30,6 +31,7 @@ RowsWriter = Callable[[Connection, Sequence[SqlRow]], Any]
 _STAGE = "doubtless_rows"
 
 
+@pointing()
 def into_table(
     table: str,
     *,
@@ -42,26 +44,44 @@ def into_table(
     Args:
         table: its name, maybe with a schema before it: "bookings" or "shop.bookings".
         columns: the columns of the stream that are written, under the same names; all of them by default.
-        replacing: the columns of a unique key. A row with an existing key replaces the row in the table.
+        replacing: the columns of a unique key. A row with an existing key replaces the row in the table. A
+            key with a null is unlike any other key, as in SQL, so its row replaces none.
         newest: with ``replacing``, a column that says which of two rows is newer. An older row changes
             nothing, and null is older than any value. Without it, the row that is written later stays.
 
     Raises:
-        ConfigurationError: a name is empty, a list of names is a text, ``newest`` is given without
-            ``replacing``, or a column of these two is not written.
+        ConfigurationError: a name is no text, is empty or occurs twice, a list of names is a text, ``newest``
+            is given without ``replacing`` or is in it, or a column of these two is not written.
     """
-    for setting, names in (("columns", columns), ("replacing", replacing)):
-        if isinstance(names, str):
-            raise ConfigurationError(
-                setting, f"{shown(names)} is a text", f"give a list: {setting}=[{shown(names)}]"
-            )
-    if newest is not None and not replacing:
-        raise ConfigurationError("newest", "nothing is replaced", "name the key: replacing=['order_id']")
-    if not table or (columns is not None and not columns):
-        raise ConfigurationError("into_table", "an empty name writes nowhere", "name a table and its columns")
-    if columns is not None:
-        _check_names({"replacing": replacing, "newest": _named(newest)}, columns, "columns= has")
-    return TableWriter(table, None if columns is None else tuple(columns), tuple(replacing), newest)
+    check_text("table", table, "name a table, such as 'bookings' or 'shop.bookings'")
+    if not all(table.split(".")):
+        raise ConfigurationError("table", f"{shown(table)} holds an empty name", "name a table")
+    written, key = None if columns is None else _names("columns", columns), _names("replacing", replacing)
+    if written == ():
+        raise ConfigurationError("columns", "nothing is written", "name columns, or leave it out for all")
+    if newest is not None:
+        check_text("newest", newest, "name a column of the stream")
+        if not key:
+            raise ConfigurationError("newest", "nothing is replaced", "name the key: replacing=['order_id']")
+        if newest in key:
+            problem = f"{newest!r} is in the key, so no row would ever be newer than the row of its key"
+            raise ConfigurationError("newest", problem, "name a column that is not in replacing=")
+    if written is not None:
+        _check_names({"replacing": key, "newest": _named(newest)}, written, "columns= has")
+    return TableWriter(table, written, key, newest)
+
+
+def _names(setting: str, names: Any) -> tuple[str, ...]:
+    """Return a user's list of columns."""
+    if isinstance(names, str) or not hasattr(names, "__iter__"):
+        problem, example = f"{shown(names)} is no list", names if isinstance(names, str) else "order_id"
+        raise ConfigurationError(setting, problem, f"give a list: {setting}=[{shown(example)}]")
+    listed = tuple(names)
+    for name in listed:
+        check_text(setting, name, "name a column of the stream")
+    if len({*listed}) < len(listed):
+        raise ConfigurationError(setting, f"{shown(listed)} names a column twice", "name each column once")
+    return listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +152,15 @@ class TableWriter:
         return f"{update} WHERE excluded.{name} > {table}.{name} OR {table}.{name} IS NULL"
 
     def _last_of_each_key(self, rows: Sequence[SqlRow]) -> Sequence[SqlRow]:
-        """Keep one row of each key: PostgreSQL replaces no row twice in one statement."""
+        """Keep one row of each key: PostgreSQL replaces no row twice in one statement.
+
+        A key with a null is unlike any other key, and each of its rows stays.
+        """
         kept: dict[tuple[Any, ...], SqlRow] = {}
-        for row in rows:
-            key = tuple(row[name] for name in self.replacing)
+        for number, row in enumerate(rows):
+            key = tuple(in_utc(row[name]) for name in self.replacing)
+            if any(part is None for part in key):
+                key = (*key, number)
             there = kept.get(key)
             if there is None or self.newest is None or _is_newer(row[self.newest], there[self.newest]):
                 kept[key] = row
@@ -156,7 +181,7 @@ def _named(name: str | None) -> Sequence[str]:
 
 def _is_newer(value: Any, there: Any) -> bool:
     """Whether a value is newer than another, by the rule of :meth:`TableWriter._conflict`: null is oldest."""
-    return there is None or (value is not None and value > there)
+    return there is None or (value is not None and in_utc(value) > in_utc(there))
 
 
 def _fill(cursor: Any, table: str, columns: Sequence[str], rows: Sequence[SqlRow]) -> None:
@@ -179,7 +204,7 @@ def _for_postgres(value: Any) -> Any:
 
 
 def _holds_fields(value: Any) -> bool:
-    if isinstance(value, dict):
+    if isinstance(value, dict | tuple):  # a tuple is a pair of a map
         return True
     return isinstance(value, list) and any(map(_holds_fields, cast("Any", value)))
 
@@ -188,8 +213,10 @@ def _for_sqlite(value: Any) -> Any:
     match value:
         case dict() | list():
             return json.dumps(plain(value))
-        case datetime() | date():
-            return value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
+        case datetime():
+            return in_utc(value).isoformat(" ")
+        case date():
+            return value.isoformat()
         case Decimal():
             return str(value)
         case _:

@@ -25,7 +25,7 @@ from history.store import CLAIM_BATCH
 from history.store.progress import HANDED_OVER, BatchRecord
 from history.support.rendering import text_of
 from triggers.spark.batch.claims.verdicts import KEY
-from triggers.spark.batch.session import REFUSALS
+from triggers.spark.batch.session import UNSEEN
 from triggers.spark.batch.tally import BatchTally
 from triggers.spark.connections import history_at, patiently
 from triggers.spark.rows.arrow import RecordBatch, chunks_of, mapped, record_batch
@@ -46,9 +46,6 @@ _REMEDY = (
     "make the identity of the row's own columns, such as F.sha2(F.concat_ws(':', 'key', 'at'), 256), "
     "or draw it where the row is first stored"
 )
-
-#: How a session refuses, or lacks, a look at its plans.
-_UNSEEN: tuple[type[Exception], ...] = (AttributeError, TypeError, *REFUSALS)
 
 
 def check_replay(settings: BatchSettings, record: BatchRecord, tally: BatchTally) -> None:
@@ -189,7 +186,7 @@ def _stream_of(session: Any, lineage: str) -> Any:
         spark = jvm.org.apache.spark.sql
         frames = spark.Dataset if java.version().startswith("3.") else spark.classic.Dataset
         return frames.ofRows(java, sink.children().apply(0))
-    except _UNSEEN as error:
+    except UNSEEN as error:
         _log.debug("Spark does not show the plan of query %s: %s", lineage, text_of(error))
         return None
 
@@ -201,7 +198,7 @@ def _check(columns: Columns, stream: Any, session: Any) -> None:
         named = stream.select(first, jvm.PythonUtils.toSeq(more))
         plan = java.sessionState().optimizer().execute(named.queryExecution().analyzed())
         reasons = [] if plan.deterministic() else sorted({*_drawn(plan)})
-    except _UNSEEN as error:
+    except UNSEEN as error:
         _log.debug("Spark does not show how %s is made: %s", columns.uuid, text_of(error))
         return
     if reasons:

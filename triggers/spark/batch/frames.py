@@ -214,7 +214,7 @@ def _with_reasons(parked: DataFrame, columns: Sequence[str]) -> DataFrame:
     Rows that were parked before, and are read from the parking lot, already have such columns.
     """
     added = {"doubtless_status": STATUS, "doubtless_reason": REASON}
-    users = [quoted(name) for name in columns if name not in added]
+    users = [quoted(name) for name in columns if name.lower() not in added]
     return parked.select(*users, *(F.col(column).alias(name) for name, column in added.items()))
 
 

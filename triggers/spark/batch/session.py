@@ -29,6 +29,9 @@ REFUSALS: tuple[type[Exception], ...] = (
     *([] if protocol is None else [cast("Any", protocol).Py4JError]),
 )
 
+#: How a session refuses, or lacks, a look at its plans.
+UNSEEN: tuple[type[Exception], ...] = (AttributeError, TypeError, *REFUSALS)
+
 #: Adaptive execution would make four jobs of one: a seventh of the time of a batch.
 _ADAPTIVE = {"spark.sql.adaptive.enabled": "false"}
 

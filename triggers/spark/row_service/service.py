@@ -40,7 +40,7 @@ from triggers.spark.row_service.running import Result, Values, check_pace, runni
 from triggers.spark.row_service.shipping import Shippable, packed, unpacked
 from triggers.spark.rows.arrow import RecordBatch, chunks_of, mapped, text_batch
 from triggers.spark.rows.messages import NoIdentityError, identity_of_row, message_of, raw_of
-from triggers.spark.settings import BatchSettings, Columns
+from triggers.spark.settings import BatchSettings, Columns, check_url
 
 #: The results of a row in addition to the three verdicts.
 REJECTED, UNMATCHED, UNDECIDED = "REJECTED", "UNMATCHED", "UNDECIDED"
@@ -96,13 +96,10 @@ class RowService(BatchHandler):
 
     def _run(self, rows: DataFrame) -> tuple[Mapping[str, int], str | None]:
         """Run the services; return the counts of results, and why some rows must be recovered."""
-        with described(rows.sparkSession, f"doubtless {self.name}: runs the service for each row"):
-            return self._counted(rows)
-
-    def _counted(self, rows: DataFrame) -> tuple[Mapping[str, int], str | None]:
         task = _RowTask(self._shipped or b"", self.settings.shipped, self._calls_per_second)
         statuses = mapped(rows, task.run, "status string, reason string", name="doubtless_service")
-        counts = counted(statuses, "status", _STATUSES, F.max("reason").alias("reason"))
+        with described(rows.sparkSession, f"doubtless {self.name}: runs the service for each row"):
+            counts = counted(statuses, "status", _STATUSES, F.max("reason").alias("reason"))
         return {status: counts[status] for status in _STATUSES}, counts["reason"]
 
 
@@ -199,6 +196,8 @@ def _report(
 
 def _check(trigger: Shippable) -> None:
     settings = trigger.settings
+    if isinstance(settings.parking, str):
+        check_url("parking", settings.parking)
     if settings.uuid is not None:
         raise ConfigurationError(
             f"trigger {trigger.name}",

@@ -13,7 +13,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.pandas import functions
 from pyspark.sql.types import ByteType, StructType
 
-from triggers.spark.rows.kinds import as_sent, cast_to, holds_variants, in_known_zones, with_variants
+from triggers.spark.rows.kinds import (
+    as_sent,
+    cast_to,
+    has_nested_keys,
+    holds_variants,
+    in_known_zones,
+    with_variants,
+)
 from triggers.spark.rows.older_spark import arrow_schema, over_pandas
 
 #: A ``pyarrow.RecordBatch``, and one column of it.
@@ -126,22 +133,30 @@ class OutOfRange(str):
 class OddArrowRow(dict[str, Any]):
     """A row with a value that Python cannot hold: :class:`BrokenText` or :class:`OutOfRange`, somewhere.
 
-    ``column`` is the first column with such a value.
+    Or it has a map with a key twice, of which the last stays. ``column`` is the first such column.
     """
 
-    column: str
+    def __init__(self, values: Mapping[str, Any], column: str) -> None:
+        super().__init__(values)
+        self.column = column
 
 
 #: How the maps of a row become Python values: as pairs, or as dictionaries.
 Maps = Literal["strict"] | None
 
+#: Raised for a value that Python cannot hold; a dictionary holds no key twice.
+_ODD = (ValueError, OverflowError, KeyError)
+
 
 def rows_of(batch: RecordBatch, *, maps: Maps = None) -> list[dict[str, Any]]:
-    """Return the rows of a batch as Python values; an odd row does not affect the others."""
+    """Return the rows of a batch as Python values; an odd row does not affect the others.
+
+    A map with nested keys, which are no keys of a dictionary, is always a list of pairs.
+    """
     batch = in_known_zones(batch)
     try:
-        rows = cast("list[dict[str, Any]]", batch.to_pylist(maps_as_pydicts=maps))
-    except (ValueError, OverflowError):
+        rows = _rows_at_once(batch, maps)
+    except _ODD:
         rows = [_row(batch.slice(index, 1), maps) for index in range(cast("int", batch.num_rows))]
     for field in batch.schema:
         if holds_variants(field.type):
@@ -150,18 +165,28 @@ def rows_of(batch: RecordBatch, *, maps: Maps = None) -> list[dict[str, Any]]:
     return rows
 
 
+def _rows_at_once(batch: RecordBatch, maps: Maps) -> list[dict[str, Any]]:
+    names: list[str] = batch.schema.names
+    if maps is None or not any(map(has_nested_keys, batch.schema.types)):
+        return cast("list[dict[str, Any]]", batch.to_pylist(maps_as_pydicts=maps))
+    columns = [column.to_pylist(maps_as_pydicts=_maps_in(column, maps)) for column in batch.columns]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _maps_in(column: Array, maps: Maps) -> Maps:
+    return None if has_nested_keys(column.type) else maps
+
+
 def _row(batch: RecordBatch, maps: Maps) -> dict[str, Any]:
-    try:
-        return cast("dict[str, Any]", batch.to_pylist(maps_as_pydicts=maps)[0])
-    except (ValueError, OverflowError):
-        row = OddArrowRow()
+    row, odd = dict[str, Any](), list[str]()
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        as_maps = _maps_in(column, maps)
         try:
-            row[name] = column[0].as_py(maps_as_pydicts=maps)
-        except (ValueError, OverflowError):
-            row[name] = _odd(column[0], maps)
-            row.column = getattr(row, "column", name)
-    return row
+            row[name] = column[0].as_py(maps_as_pydicts=as_maps)
+        except _ODD:
+            row[name] = _odd(column[0], as_maps)
+            odd.append(name)
+    return OddArrowRow(row, odd[0]) if odd else row
 
 
 def _odd(value: Any, maps: Maps) -> Any:

@@ -43,8 +43,8 @@ def check_frame(columns: Columns, frame: DataFrame) -> None:
     Raises:
         ConfigurationError: as there.
     """
-    has_case = frame.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
-    check_columns(columns, frame.schema, has_case=has_case)
+    has_case = frame.sparkSession.conf.get("spark.sql.caseSensitive", "false") or ""
+    check_columns(columns, frame.schema, has_case=has_case.lower() == "true")
 
 
 def check_columns(columns: Columns, schema: T.StructType, *, has_case: bool = False) -> None:
@@ -55,10 +55,7 @@ def check_columns(columns: Columns, schema: T.StructType, *, has_case: bool = Fa
     """
     columns.check(schema.names)
     _refuse_ours(schema.names)
-    _refuse_twins(schema.names)
-    if not has_case:
-        named = {name.lower() for name in columns.names}
-        _refuse_twins([name for name in map(str.lower, schema.names) if name in named])
+    _refuse_twins(schema.names if has_case else [*map(str.lower, schema.names)])
     for setting in ("uuid", "message_id", "delivery_count"):
         name = getattr(columns, setting)
         if name is None:
@@ -95,7 +92,8 @@ def _refuse_twins(names: Sequence[str]) -> None:
     if twins:
         raise ConfigurationError(
             "columns",
-            f"the stream has more than one column {twins[0]!r}, and Spark cannot tell them apart by it",
+            f"the stream has more than one column {twins[0]!r}, apart from its case, and Spark "
+            "cannot tell them apart by it",
             "drop one of them, such as after a join, or rename it",
         )
 

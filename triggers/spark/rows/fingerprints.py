@@ -1,7 +1,8 @@
 """Fingerprints of rows, by the rule of ``@trigger(fingerprint=)``.
 
-A copy under one uuid has the same fingerprint. It is computed in Python, a partition at a time, before rows
-are brought together; eight bytes of it travel on.
+A copy under one uuid has the same fingerprint. So if the whole row is compared, its message id and its
+delivery count are not: another delivery of a message has others. The fingerprint is computed in Python, a
+partition at a time, before rows are brought together; eight bytes of it travel on.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,7 +50,7 @@ def with_fingerprints(rows: DataFrame, columns: Columns) -> DataFrame:
     if columns.fingerprint is None:
         return rows
     schema = StructType([*rows.schema.fields, StructField(FINGERPRINT, LongType(), nullable=False)])
-    read = partial(_number_of, columns=columns)
+    read = partial(number_of_row, columns=columns)
     return mapped(rows, partial(_widened, read=read), schema, name="doubtless_fingerprint")
 
 
@@ -69,10 +70,13 @@ def _widened(batches: Iterator[RecordBatch], read: _Read) -> Iterator[RecordBatc
         yield with_numbers(batch, FINGERPRINT, [read(row) for row in rows_of(batch)])
 
 
-def _number_of(row: Mapping[str, Any], columns: Columns) -> int:
+def number_of_row(row: Mapping[str, Any], columns: Columns) -> int:
+    """Return the fingerprint of a row, as a column holds it."""
     match columns.fingerprint:
         case str():
-            return number_of(fingerprint_of(body_of(users_of(row), columns)))
+            of_delivery = {columns.message_id, columns.delivery_count} if columns.body is None else ()
+            own = {name: value for name, value in users_of(row).items() if name not in of_delivery}
+            return number_of(fingerprint_of(body_of(own, columns)))
         case (name,):
             counts = body_of(row, Columns(uuid=columns.uuid, body=name))
             return NOTHING if counts is None else number_of(fingerprint_of(counts))

@@ -107,6 +107,14 @@ def holds_variants(data_type: Any) -> bool:
     return _is_variant(data_type) or any(map(holds_variants, _parts_of(data_type)))
 
 
+def has_nested_keys(data_type: Any) -> bool:
+    """Return whether a type of Arrow is or contains a map with keys of structs or lists."""
+    is_map = _arrow.types.is_map(data_type)
+    return (is_map and _arrow.types.is_nested(data_type.key_type)) or any(
+        map(has_nested_keys, _parts_of(data_type))
+    )
+
+
 def _parts_of(data_type: Any) -> list[Any]:
     is_nested = _arrow.types.is_nested(data_type)
     return [data_type.field(index).type for index in range(data_type.num_fields)] if is_nested else []

@@ -1,7 +1,9 @@
 """Rows as messages: for resolvers, for parking, and for trigger services that run row by row."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, cast
 
@@ -15,6 +17,10 @@ from triggers.spark.settings import Columns
 
 #: The headers that are an identity.
 _IDENTITIES = frozenset({"uuid", "JMSMessageID"})
+
+
+#: A delivery count in text that Spark also reads, see :func:`~triggers.spark.rows.columns.delivery_count`.
+_COUNT = re.compile(r"\s*[+-]?[0-9]{1,19}\s*", re.ASCII)
 
 
 class NoIdentityError(ValueError):
@@ -127,7 +133,8 @@ def _count(row: Mapping[str, Any], column: str | None) -> Any:
     if column is None or row[column] is None:
         return UNDEFINED_COUNT
     count = row[column]
-    return int(count) if isinstance(count, Decimal) else count
+    is_number = isinstance(count, Decimal) or (isinstance(count, str) and _COUNT.fullmatch(count))
+    return int(count) if is_number else count
 
 
 def _property(value: Any) -> bool | int | float | str | None:
@@ -152,7 +159,7 @@ _AS_IT_IS = frozenset({str, int, float, bool, type(None)})
 
 
 def plain(value: Any) -> Any:
-    """Return a value that JSON can hold: bytes as hexadecimal, other values as text."""
+    """Return a value that JSON can hold: bytes as hexadecimal, other values as text, and instants in UTC."""
     if _is_flat(value):
         return value
     try:
@@ -182,4 +189,18 @@ def _with_text_keys(value: Any) -> Any:
 def _as_written(value: Any) -> str:
     if isinstance(value, BrokenText):
         return value.decode("utf-8", "backslashreplace")
-    return value.hex() if isinstance(value, bytes | bytearray) else str(value)
+    return value.hex() if isinstance(value, bytes | bytearray) else str(in_utc(value))
+
+
+def in_utc(value: Any) -> Any:
+    """Return an instant in UTC, whatever the zone of Spark's session is, and other values unchanged.
+
+    Python compares two instants of one zone by their clock, which shows each time of an hour twice when it
+    goes back; so do texts. An instant of the last hours of 9999 stays, if it is in the year 10000 in UTC.
+    """
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        return value
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        return value

@@ -11,7 +11,9 @@ from typing import Any, Protocol, Self, cast
 
 from pyspark.sql.types import StructType
 
+from history.entry import LONGEST
 from history.errors import ConfigurationError
+from triggers.service.checking import MOST
 from triggers.spark.rows.arrow import RecordBatch
 from triggers.spark.rows.older_spark import too_old
 from triggers.spark.sources.log import Log, LogPosition, ReadOptions, Span
@@ -77,8 +79,8 @@ class SourceOptions:
         value = self.text(name)
         if value is None:
             return default
-        if not value.isdecimal() or int(value) < 1:
-            raise self._wrong(name, value, "give a whole number of 1 or more")
+        if not value.isdecimal() or len(value) > len(str(MOST)) or not 1 <= int(value) <= MOST:
+            raise self._wrong(name, value, f"give a whole number of 1 or more, at most {MOST}")
         return int(value)
 
     def seconds(self, name: str, default: float) -> float:
@@ -88,8 +90,8 @@ class SourceOptions:
             seconds = default if value is None else float(value)
         except ValueError:
             seconds = -1.0
-        if not 0 <= seconds < float("inf"):
-            raise self._wrong(name, str(value), "give seconds, such as 60")
+        if not 0 <= seconds <= LONGEST.total_seconds():
+            raise self._wrong(name, str(value), f"give seconds, such as 60, at most {LONGEST.days} days")
         return seconds
 
     def reading(self) -> ReadOptions:
@@ -122,7 +124,7 @@ class SourceOptions:
         return self
 
     def _wrong(self, name: str, value: str, remedy: str) -> ConfigurationError:
-        return ConfigurationError(name, f"{value!r} cannot be used", remedy)
+        return ConfigurationError(name, f"{value!r:.60} cannot be used", remedy)
 
 
 class Rows(Protocol):

@@ -215,7 +215,13 @@ def make_foreach_batch(**options: Any) -> object:
 
 
 def make_atomic_sink(**options: Any) -> object:
-    usual = {"destination": "o", "uuid": "id", "history": "sqlite:///f.db", "name": "t", "write": service}
+    usual = {
+        "destination": "o",
+        "uuid": "id",
+        "history": "sqlite:///f.db",
+        "name": "t",
+        "write": batch_function,
+    }
     given: dict[str, Any] = {**usual, **options}
     return atomic_sink(given.pop("destination"), **given)
 

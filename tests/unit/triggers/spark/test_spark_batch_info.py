@@ -1,12 +1,14 @@
 """A function may ask which batch it is given."""
 
-from typing import Any
+from typing import Annotated, Any, Optional
 
 import pytest
 
 from history.errors import ConfigurationError
 from triggers.spark import BatchInfo
 from triggers.spark.batch_info import given_info
+
+BatchInformation = int
 
 INFO = BatchInfo(query="orders", lineage="a-checkpoint", batch_id=7, attempt=2)
 
@@ -27,9 +29,39 @@ def by_text(new: Any, batch: "BatchInfo") -> Any:
     return new, batch
 
 
+def by_optional(new: Any, batch: BatchInfo | None) -> Any:
+    return new, batch
+
+
+def by_optional_text(new: Any, batch: "BatchInfo | None") -> Any:
+    return new, batch
+
+
+def by_half_a_text(new: Any, batch: Optional["BatchInfo"]) -> Any:
+    return new, batch
+
+
+def by_annotated(new: Any, batch: Annotated[BatchInfo, "the batch"]) -> Any:
+    return new, batch
+
+
+def by_default(new: Any, batch_id: int, batch: BatchInfo | None = None) -> Any:
+    return new, batch_id, batch
+
+
+def by_another_type(new: Any, batch: "BatchInformation") -> Any:
+    return new, batch
+
+
 @pytest.mark.parametrize(
     ("function", "given"),
     [
+        (by_optional, ("rows", INFO)),
+        (by_optional_text, ("rows", INFO)),
+        (by_half_a_text, ("rows", INFO)),
+        (by_annotated, ("rows", INFO)),
+        (by_default, ("rows", 7, INFO)),
+        (by_another_type, ("rows", 7)),
         (by_id, ("rows", 7)),
         (by_info, ("rows", INFO)),
         (by_both, ("rows", 7, INFO)),

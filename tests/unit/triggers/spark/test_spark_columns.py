@@ -4,6 +4,7 @@ from typing import Any
 
 import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
 import pytest
+from pydantic import ValidationError
 from pyspark.sql import types as t
 
 from triggers import ConfigurationError, Message, trigger
@@ -64,13 +65,22 @@ def _of_texts(*names: str) -> t.StructType:
     return t.StructType([t.StructField(name, t.StringType()) for name in names])
 
 
-def test_a_named_column_that_differs_from_another_in_case_alone_is_refused() -> None:
+@pytest.mark.parametrize("names", [("uuid", "UUID"), ("uuid", "at", "AT")])
+def test_a_column_that_differs_from_another_in_case_alone_is_refused(names: tuple[str, ...]) -> None:
     with pytest.raises(ConfigurationError) as refused:
-        check_columns(Columns(uuid="uuid"), _of_texts("uuid", "UUID"))
+        check_columns(Columns(uuid="uuid"), _of_texts(*names))
 
     assert refused.value.setting == "columns"
-    check_columns(Columns(uuid="uuid"), _of_texts("uuid", "UUID"), has_case=True)
-    check_columns(Columns(uuid="uuid"), _of_texts("uuid", "at", "AT"))
+    check_columns(Columns(uuid="uuid"), _of_texts(*names), has_case=True)
+
+
+@pytest.mark.parametrize(("there", "remedy"), [("UUID", "'UUID'"), ("id", "withColumn('uuid'")])
+def test_the_remedy_for_a_missing_column_is_its_spelling_if_there_is_another(there: str, remedy: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        check_columns(Columns(uuid="uuid"), _of_texts(there))
+
+    assert refused.value.setting == "uuid"
+    assert remedy in refused.value.remedy
 
 
 def test_what_shows_settings_shows_no_password() -> None:
@@ -141,6 +151,39 @@ def test_a_value_that_python_has_none_for_does_not_keep_the_others_from_it() -> 
     assert (type(third), third["text"], third["at"], third["listed"]) == (dict, None, None, [])
 
 
+def _maps(keys: Any, *maps: list[tuple[Any, int]]) -> Any:
+    return _arrow.array(maps, _arrow.map_(keys, _arrow.int64()))
+
+
+@pytest.mark.parametrize(
+    ("keys", "key"),
+    [(_arrow.struct([("id", _arrow.int64())]), {"id": 1}), (_arrow.list_(_arrow.int64()), [1])],
+    ids=["structs", "lists"],
+)
+def test_a_map_with_keys_that_no_dictionary_takes_is_pairs(keys: Any, key: Any) -> None:
+    nested, plain = _maps(keys, [(key, 2)], []), _maps(_arrow.string(), [("k", 1)], [])
+    inside = _arrow.ListArray.from_arrays([0, 2, 2], nested)
+    batch = _arrow.RecordBatch.from_arrays([nested, plain, inside], names=["nested", "plain", "inside"])
+
+    rows = rows_of(batch, maps="strict")
+
+    assert [type(row) for row in rows] == [dict, dict]
+    assert rows[0] == {"nested": [(key, 2)], "plain": {"k": 1}, "inside": [[(key, 2)], []]}
+    assert rows[1] == {"nested": [], "plain": {}, "inside": []}
+
+
+def test_a_map_with_a_key_twice_makes_its_own_row_odd() -> None:
+    maps = _maps(_arrow.string(), [("k", 1), ("k", 2)], [("k", 3)])
+    batch = _arrow.RecordBatch.from_arrays([maps], names=["map"])
+
+    first, second = rows_of(batch, maps="strict")
+
+    assert isinstance(first, OddArrowRow)
+    assert first.column == "map"
+    assert (type(second), second) == (dict, {"map": {"k": 3}})
+    assert rows_of(batch) == [{"map": [("k", 1), ("k", 2)]}, {"map": [("k", 3)]}]
+
+
 @pytest.mark.parametrize(
     ("row", "identity"),
     [
@@ -196,6 +239,27 @@ def test_a_row_with_an_identity_is_a_message_however_long_its_columns_are(column
     message = message_of_keyed(row, columns, destination="orders", uuid="a")
 
     assert (message.uuid, message.destination, message.body) == ("a", "orders", row)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("3", 3), (" 3", 3), ("3\t", 3), ("+3", 3), ("-1", -1), (str(2**63), 2**63)]
+)
+def test_a_delivery_count_is_read_as_spark_reads_it(text: str, count: int) -> None:
+    columns = Columns(uuid="uuid", delivery_count="count")
+
+    message = message_of({"uuid": "a", "count": text}, columns, destination="orders", uuid="a")
+
+    assert message.delivery_count == count
+
+
+@pytest.mark.parametrize(
+    "text", ["", "+", "3.0", "1_0", "\u0663", "0", "-3", pytest.param("9" * 5000, id="long")]
+)
+def test_a_delivery_count_that_spark_does_not_read_is_none(text: str) -> None:
+    columns = Columns(uuid="uuid", delivery_count="count")
+
+    with pytest.raises(ValidationError):
+        message_of({"uuid": "a", "count": text}, columns, destination="orders", uuid="a")
 
 
 def test_a_message_id_of_too_many_bytes_is_none() -> None:

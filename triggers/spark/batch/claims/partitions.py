@@ -30,7 +30,7 @@ from pyspark.sql import DataFrame
 
 from history.support.rendering import text_of
 from triggers.spark.batch.claims.verdicts import task_count
-from triggers.spark.batch.session import REFUSALS
+from triggers.spark.batch.session import UNSEEN
 from triggers.spark.settings import BatchSettings
 
 _log = logging.getLogger(__name__)
@@ -40,9 +40,6 @@ ROWS_OF_AN_OWNER = 500
 
 #: This many owners need no such number of rows.
 FEW_OWNERS = 4
-
-#: How a session refuses, or lacks, a look at its plans.
-_UNSEEN: tuple[type[Exception], ...] = (AttributeError, TypeError, *REFUSALS)
 
 
 def in_own_partitions(
@@ -58,7 +55,7 @@ def in_own_partitions(
         return None
     try:
         return _fixed(batch, settings, rows_before)
-    except _UNSEEN as error:
+    except UNSEEN as error:
         _log.debug("Spark does not show the partitions of a batch: %s", text_of(error))
         return None
 
