@@ -169,9 +169,14 @@ def check_plain(
     setting: str, value: Any, *arguments: str, remedy: str, instead: str = "give a plain function"
 ) -> None:
     """Refuse a coroutine function, with the remedy ``instead``; else as :func:`check_takes`."""
+    refuse_coroutine(setting, value, instead)
+    check_takes(setting, value, *arguments, remedy=remedy)
+
+
+def refuse_coroutine(setting: str, value: Any, instead: str = "give a plain function") -> None:
+    """Refuse a coroutine function, with the remedy ``instead``."""
     if inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(type(value).__call__):
         raise ConfigurationError(setting, "it is a coroutine function", instead)
-    check_takes(setting, value, *arguments, remedy=remedy)
 
 
 def check_kind(setting: str, value: Any, wanted: type, remedy: str) -> None:

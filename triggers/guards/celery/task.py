@@ -49,6 +49,7 @@ from triggers.guards.celery.subclasses import (
     start,
     tell_of_unguarded,
     unguarded_in,
+    without_self,
     wrap_members,
 )
 from triggers.guards.host import (
@@ -57,16 +58,14 @@ from triggers.guards.host import (
     NO_RESULT,
     End,
     GivenUpError,
-    Key,
     TaskGuards,
     called_with,
     error_of,
     given,
-    key_of,
     not_now,
     refuse_green_threads,
-    uuid_for,
 )
+from triggers.guards.keys import Key, key_of, uuid_for
 from triggers.service.failures import HostRetryError
 from triggers.service.keeping import FailedBeforeError
 from triggers.service.outcome import Outcome
@@ -203,11 +202,13 @@ def _celery() -> Any:
 
 
 def _check(task: Any, guards: TaskGuards) -> None:
-    """Refuse settings under which a crash loses a task.
+    """Refuse settings under which a crash loses a task, and a key that identifies no call of it.
 
     Raises:
         ConfigurationError: naming the task and the setting.
     """
+    if not str(task.name).startswith("celery."):  # Celery's own tasks may inherit a key that is not for them
+        guards.check_key(f"task {task.name}", without_self(task, "uuid"), without_self(task, "run"))
     for setting in ("acks_late", "reject_on_worker_lost"):
         if not getattr(task, setting):
             guards.refuse(
