@@ -112,7 +112,7 @@ def compose(destination: str, body: Body | Message, **options: Unpack[SendOption
     try:
         return Message(**values)
     except ValidationError as error:
-        raise _wrong(error) from error
+        raise wrong_message(error) from error
 
 
 def compose_batch(
@@ -196,7 +196,8 @@ def _times(sent: datetime, time_to_live: timedelta | None, delay: timedelta | No
     return times
 
 
-def _wrong(error: ValidationError) -> ConfigurationError:
+def wrong_message(error: ValidationError) -> ConfigurationError:
+    """Return our error for a message that cannot be made."""
     # Values stay out of the text: they may be personal.
     problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
     field = ".".join(map(str, problem["loc"])) or "uuid"
@@ -204,7 +205,7 @@ def _wrong(error: ValidationError) -> ConfigurationError:
         near = get_close_matches(field, SendOptions.__annotations__, n=1)
         remedy = f"use {near[0]}" if near else "put your own values into properties={...}"
         return ConfigurationError(field, "is not an option of a message", remedy)
-    return ConfigurationError(field, problem["msg"], "correct what is to be sent")
+    return ConfigurationError(field, problem["msg"], "correct it")
 
 
 def correlation_of(request: Message) -> str:
