@@ -155,6 +155,7 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> t
     celery.signals.worker_init.connect(tell)
     leave = _leaving(guards)
     celery.signals.worker_process_shutdown.connect(leave)
+    celery.signals.worker_shutdown.connect(leave)  # for the pools without processes of their own
     # A signal holds its handlers weakly: they live as long as the class.
     made.refuse_worker, made.tell_of_unguarded = staticmethod(refuse), staticmethod(tell)
     made.leave_worker = staticmethod(leave)
@@ -182,7 +183,7 @@ def _refusing(base: type[Any], guards: TaskGuards) -> Callable[..., None]:
 
 
 def _leaving(guards: TaskGuards) -> Callable[..., None]:
-    """Return a handler for the end of a process of the prefork pool, which runs no other code at its end."""
+    """Return a handler for the end of a worker, or of a process of its pool, where no other code runs."""
 
     def leave(**_about: Any) -> None:
         guards.close()

@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import math
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -130,6 +130,9 @@ class IdempotencyKey:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection, as ASGI says."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, partial(self._until_shutdown, send))
+            return
         is_guarded = self.guard.name in scope.get(_GUARDED, ())  # by the same guard, further outside
         if scope["type"] != "http" or is_guarded or scope["method"].upper() not in self._methods:
             await self._app(scope, receive, send)
@@ -154,6 +157,16 @@ class IdempotencyKey:
             await problem(send, 400, "missing-key", "this request needs an Idempotency-Key header")
         else:
             await self._app(scope, receive, send)
+
+    async def _until_shutdown(self, send: Send, event: MutableMapping[str, Any]) -> None:
+        """Pass on an event of the application's life; close the connections before its end is reported."""
+        if event["type"].startswith("lifespan.shutdown."):
+            try:
+                await self.guard.aclose()
+            except Exception as error:  # noqa: BLE001  (any error of a store: the server must learn of the end)
+                text = told_of(error, self.guard.settings.redaction)
+                _log.warning("%s: its connections cannot be closed: %s", self.guard.name, text)
+        await send(event)
 
     async def _guarded(self, request: Request, key: str, receive: Receive, send: Send) -> None:
         if self._in_shadow:

@@ -4,8 +4,10 @@ import asyncio
 import json
 from collections.abc import Mapping, MutableMapping
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 import pytest
@@ -335,6 +337,62 @@ class TestStreams:
 
 async def _never(*_: Any) -> Any:
     raise AssertionError
+
+
+class TestShutdown:
+    """An application that ends, as a server tells it by ASGI's lifespan."""
+
+    @pytest.fixture
+    def seen(self) -> list[str]:
+        return []
+
+    async def ended(self, app: Any, seen: list[str]) -> None:
+        async def send(event: Sent) -> None:
+            seen.append(event["type"])
+
+        await app({"type": "lifespan"}, _never, send)
+
+    def guarded(self, folder: Path, guard: dict[str, Any], seen: list[str]) -> IdempotencyKey:
+        async def application(scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] == "http":
+                await receive()
+                await send({"type": "http.response.start", "status": 204, "headers": []})
+                await send({"type": "http.response.body"})
+                return
+            for event in ("startup", "shutdown"):
+                seen.append(str(guard["app"].guard.store_for_asyncio() is guard["store"]))
+                await send({"type": f"lifespan.{event}.complete"})
+
+        guard["app"] = IdempotencyKey(application, history=f"sqlite:///{folder / 'keys.sqlite3'}")
+        guard["store"] = guard["app"].guard.store_for_asyncio()
+        return cast("IdempotencyKey", guard["app"])
+
+    async def test_its_connections_are_closed_before_the_end_is_reported(
+        self, tmp_path: Path, seen: list[str]
+    ) -> None:
+        guard: dict[str, Any] = {}
+        app = self.guarded(tmp_path, guard, seen)
+        assert (await ask(app)).status == HTTPStatus.NO_CONTENT
+
+        await self.ended(app, seen)
+
+        assert seen == ["True", "lifespan.startup.complete", "True", "lifespan.shutdown.complete"]
+        assert app.guard.store_for_asyncio() is not guard["store"]
+        assert (await ask(app)).headers["idempotent-replayed"] == "true"  # it opens them again
+        await app.guard.aclose()
+
+    async def test_the_end_is_reported_even_if_they_cannot_be_closed(
+        self, tmp_path: Path, seen: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def broken() -> None:
+            raise ConnectionError
+
+        app = self.guarded(tmp_path, {}, seen)
+        monkeypatch.setattr(app.guard, "aclose", broken)
+
+        await self.ended(app, seen)
+
+        assert seen[-1] == "lifespan.shutdown.complete"
 
 
 class TestRefusals:

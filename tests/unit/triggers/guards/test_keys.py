@@ -1,7 +1,9 @@
 """``uuid=`` of a task is checked when the task is declared, not when its first run has no identity."""
 
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -146,6 +148,24 @@ class TestCelery:
 
         assert "celery.backend_cleanup" in app.tasks
         app.close()
+
+
+@pytest.mark.parametrize("signal", ["worker_shutdown", "worker_process_shutdown"])
+def test_a_worker_of_celery_closes_what_its_tasks_have_opened(signal: str, tmp_path: Path) -> None:
+    celery: Any = pytest.importorskip("celery")
+    from triggers.guards.celery import guarded  # noqa: PLC0415  (an extra)
+
+    before = set(threading.enumerate())
+    base = guarded(history=f"sqlite:///{tmp_path / 'history.sqlite3'}")
+    app = celery.Celery("shop", broker="memory://", task_cls=base, set_as_current=False)
+    task = app.task(name="pass", shared=False, lazy=False)(passes_on)
+    assert task.apply().get() == "() {}"
+    assert set(threading.enumerate()) - before
+
+    getattr(celery.signals, signal).send(sender=None)
+
+    assert set(threading.enumerate()) <= before
+    app.close()
 
 
 class TestDramatiq:
