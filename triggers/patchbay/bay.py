@@ -87,6 +87,7 @@ class PatchBay:
         self._history = file.patchbay.history if history is None else history
         self._owned: list[Provider] = []
         self._stop = threading.Event()
+        self._has_run = False
         self._failure: BaseException | None = None
         self._consumer: Consumer | AsyncConsumer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -188,13 +189,14 @@ class PatchBay:
         ``started`` is called once, after all settings were accepted.
 
         Raises:
-            ConfigurationError: a history or a consumer's name cannot be used.
+            ConfigurationError: a history or a consumer's name cannot be used, or it has run already.
             BaseException: an exception of a source, or of a service that ends the process.
         """
         if self.sources.needs_loop or any(wired.trigger.is_async for wired in self.inputs):
             asyncio.run(self.arun(signals=signals, until_idle=until_idle, started=started))
             return
         check_run(signals=signals, until_idle=until_idle, started=started)
+        self._note_run()
         provider = self._wired(self.outputs, time.sleep)
         with _Background(self, provider, self._history):
             if self._received:
@@ -214,6 +216,7 @@ class PatchBay:
     ) -> None:
         """Run on the running event loop, like :meth:`run`. The release loop and plain sources use threads."""
         check_run(signals=signals, until_idle=until_idle, started=started)
+        self._note_run()
         provider = self._wired(self.async_outputs, asyncio.sleep)
         try:
             with _Background(self, provider, self._history):
@@ -230,6 +233,12 @@ class PatchBay:
         finally:
             await self._aclose()
         self._raise()
+
+    def _note_run(self) -> None:
+        if self._has_run:
+            problem = "this Patch Bay has run already, and its sources were told to end"
+            raise ConfigurationError("run", problem, "make another PatchBay")
+        self._has_run = True
 
     async def _receive(
         self,

@@ -228,6 +228,18 @@ def test_a_source_that_cannot_be_told_to_end_keeps_no_other_running(tmp_path: Pa
     assert "told" in GOT
 
 
+@pytest.mark.parametrize("source", ["Source", "until_stopped"])
+def test_it_runs_once(tmp_path: Path, source: str) -> None:
+    with PatchBay(wiring_of_source(tmp_path, source)) as bay:
+        bay.run(until_idle=0.2)
+        done = list(GOT)
+
+        with pytest.raises(ConfigurationError) as refused:
+            bay.run(until_idle=0.2)
+
+    assert (refused.value.setting, GOT) == ("run", done)
+
+
 def test_an_object_may_be_called_as_a_coroutine_function(tmp_path: Path) -> None:
     with PatchBay(wiring_of_source(tmp_path, "called")) as bay:
         bay.run(until_idle=0.2)
