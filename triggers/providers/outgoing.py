@@ -122,7 +122,9 @@ def compose_batch(
 
     Python would also take one text, mapping or message apart into its characters, keys or fields.
     """
-    if isinstance(bodies, str | bytes | bytearray | Mapping | BaseModel) or not isinstance(bodies, Iterable):
+    # Typed Any: a user's value, and not every user runs a type checker.
+    batch: Any = bodies
+    if isinstance(batch, str | bytes | bytearray | Mapping | BaseModel) or not isinstance(batch, Iterable):
         problem = f"a {type(bodies).__qualname__} is not a list of bodies"
         raise ConfigurationError("bodies", problem, "give a list, or use send for one message")
     if options.get("uuid") is not None:

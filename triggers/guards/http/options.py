@@ -1,7 +1,7 @@
 """Checks of the options that only the HTTP guard has."""
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, cast
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any
 
 from history.errors import ConfigurationError
 from history.identity import Key
@@ -29,10 +29,10 @@ def check_options(history: Any, scope: Any, authorize: Any, methods: Any) -> Non
     if authorize is not None:
         remedy = "give a function of the request that returns whether its caller may have the answer"
         check_takes("authorize", authorize, "one request", remedy=remedy)
-    is_list = isinstance(methods, Iterable) and not isinstance(methods, str | bytes)
-    listed = list(cast("Iterable[Any]", methods)) if is_list else []
+    is_list = isinstance(methods, Collection) and not isinstance(methods, str | bytes)
+    listed: list[Any] = list(methods) if is_list else []  # pyright: ignore[reportUnknownArgumentType]
     if not listed or not all(isinstance(method, str) and method for method in listed):
-        problem = f"{shown(methods)} is not a set of methods"
+        problem = f"{shown(methods)} is not a set of methods"  # pyright: ignore[reportUnknownArgumentType]
         raise ConfigurationError("methods", problem, 'give a set, such as {"POST", "PATCH"}')
 
 

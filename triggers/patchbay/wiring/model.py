@@ -37,7 +37,7 @@ def _read_duration(value: Any) -> Any:
             "duration", "is not a duration; write seconds, or a number with ms, s, min, h or d, such as '60s'"
         )
     if seconds > LONGEST.total_seconds():
-        raise PydanticCustomError("duration", f"is longer than {LONGEST.days:,} days; write a shorter one")
+        raise PydanticCustomError("duration", "is longer than a hundred years; write a shorter one")
     return timedelta(seconds=seconds)
 
 

@@ -61,16 +61,15 @@ class TestSending:
         assert bodies(database, "orders") == ["later"]
 
     @pytest.mark.parametrize(
-        ("sent", "setting"), [((["a", "b"], {"uuid": "u"}), "uuid"), (("ab", {}), "bodies")]
+        ("batch", "uuid", "setting"), [(["a", "b"], "u", "uuid"), ("ab", None, "bodies")]
     )
     def test_a_batch_is_several_messages_each_under_its_own_uuid(
-        self, database: Database, sent: tuple[Any, Any], setting: str
+        self, database: Database, batch: Any, uuid: str | None, setting: str
     ) -> None:
-        batch, options = sent
         provider = database.provider()
 
         with database.engine.begin() as connection, pytest.raises(ConfigurationError) as refused:
-            provider.sending(connection).send_batch(QUEUE, batch, **options)
+            provider.sending(connection).send_batch(QUEUE, batch, uuid=uuid)
 
         assert (refused.value.setting, bodies(database)) == (setting, [])
 

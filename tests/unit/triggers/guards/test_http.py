@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
@@ -363,9 +363,9 @@ class TestShutdown:
                 seen.append(str(guard["app"].guard.store_for_asyncio() is guard["store"]))
                 await send({"type": f"lifespan.{event}.complete"})
 
-        guard["app"] = IdempotencyKey(application, history=f"sqlite:///{folder / 'keys.sqlite3'}")
-        guard["store"] = guard["app"].guard.store_for_asyncio()
-        return cast("IdempotencyKey", guard["app"])
+        guard["app"] = app = IdempotencyKey(application, history=f"sqlite:///{folder / 'keys.sqlite3'}")
+        guard["store"] = app.guard.store_for_asyncio()
+        return app
 
     async def test_its_connections_are_closed_before_the_end_is_reported(
         self, tmp_path: Path, seen: list[str]

@@ -26,6 +26,30 @@ async def waits(order: str, card: str) -> str:
     return order + card
 
 
+def always() -> str:
+    return "always"
+
+
+def by_order(order: str) -> str:
+    return order
+
+
+def by_both(order: str, card: str) -> str:
+    return order + card
+
+
+def by_three(prefix: str, order: str, card: str) -> str:
+    return prefix + order + card
+
+
+def by_others(order: str, shop: str) -> str:
+    return order + shop
+
+
+def by_order_alone(order: str, **_others: str) -> str:
+    return order
+
+
 class Waits:
     async def __call__(self, order: str, card: str) -> str:
         return order + card
@@ -36,11 +60,11 @@ RIGHT: list[Any] = [
     None,
     "order",
     "card",
-    lambda order, card: order + card,
-    lambda order, amount=1, *, card: (order, amount, card),
-    lambda *args, **kwargs: (args, kwargs),
-    lambda order, **_: order,
-    partial(lambda prefix, order, card: prefix + order + card, "shop-"),
+    by_both,
+    book,
+    passes_on,
+    by_order_alone,
+    partial(by_three, "shop-"),
 ]
 WRONG: list[Any] = [
     "ordre",
@@ -51,9 +75,9 @@ WRONG: list[Any] = [
     waits,
     Waits(),
     partial(waits, "order"),
-    lambda: "always",
-    lambda order: order,
-    lambda order, card, more: (order, card, more),
+    always,
+    by_order,
+    by_others,
 ]
 
 
@@ -71,13 +95,13 @@ def test_a_key_that_identifies_no_call_is_refused(key: Any) -> None:
 
 
 def test_what_takes_anything_is_called_with_anything() -> None:
-    check_key("task pass", lambda order: order, passes_on)
+    check_key("task pass", by_order, passes_on)
     with pytest.raises(ConfigurationError):
         check_key("task pass", "kwargs", passes_on)
 
 
 def test_what_the_framework_adds_is_not_counted() -> None:
-    check_key("task book", lambda order: order, book, sent_whole=False)
+    check_key("task book", by_order, book, sent_whole=False)
 
 
 def test_in_shadow_a_wrong_key_is_logged_and_the_task_goes_on(caplog: pytest.LogCaptureFixture) -> None:
@@ -100,7 +124,7 @@ def celery_app() -> Iterator[Any]:
 
 
 class TestCelery:
-    @pytest.mark.parametrize("key", ["ordre", 5, waits, lambda: "always"])
+    @pytest.mark.parametrize("key", ["ordre", 5, waits, always])
     @pytest.mark.parametrize("bind", [True, False])
     def test_a_wrong_key_is_refused(self, celery_app: Any, key: Any, *, bind: bool) -> None:
         def plain(order: str, card: str) -> str:
@@ -135,7 +159,8 @@ class TestCelery:
         def bound(self: Any, order: str) -> str:
             return order
 
-        for key in ("order", lambda order: order):
+        keys: list[Any] = ["order", by_order]
+        for key in keys:
             declare = celery_app.task(name=f"{key}", uuid=key, bind=True, shared=False, lazy=False)
             assert declare(bound).name in celery_app.tasks
 
@@ -177,14 +202,14 @@ class TestDramatiq:
 
         broker = stub.StubBroker()
         broker.add_middleware(guarded(history=MemoryHistory()))
-        return lambda **options: dramatiq.actor(broker=broker, actor_name="book", **options)
+        return partial(dramatiq.actor, broker=broker, actor_name="book")
 
     @pytest.mark.parametrize(
         ("options", "setting"),
         [
             ({"uuid": "ordre"}, "actor book: uuid"),
             ({"uuid": waits}, "actor book: uuid"),
-            ({"uuid": lambda: "always"}, "actor book: uuid"),
+            ({"uuid": always}, "actor book: uuid"),
             ({"guarded": "no"}, "actor book: guarded"),
             ({"guarded": None}, "actor book: guarded"),
         ],
@@ -207,7 +232,7 @@ class TestTaskiq:
         [
             ({"uuid": "ordre"}, "task book: uuid"),
             ({"uuid": waits}, "task book: uuid"),
-            ({"uuid": lambda: "always"}, "task book: uuid"),
+            ({"uuid": always}, "task book: uuid"),
             ({"guarded": "no"}, "task book: guarded"),
             ({"uuid": "order"}, None),
         ],

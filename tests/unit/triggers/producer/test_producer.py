@@ -67,27 +67,28 @@ def test_one_body_is_not_taken_apart_as_a_batch(bodies: Any) -> None:
     assert (refused.value.setting, arrived(provider)) == ("bodies", [])
 
 
-@pytest.mark.parametrize(
-    ("wrong", "setting"),
-    [
-        (lambda producer, _: producer.send(5, "x"), "destination"),
-        (lambda producer, _: producer.send(None, "x"), "destination"),
-        (lambda producer, _: producer.send("", "x"), "destination"),
-        (lambda producer, _: producer.send("orders", "x", properties=5), "properties"),
-        (lambda producer, _: producer.send("orders", "x", properties=["shop"]), "properties"),
-        (lambda producer, _: producer.reply("orders", "x"), "request"),
-        (lambda producer, _: producer.queue.requeue(time_to_live=5), "time_to_live"),
-        (lambda producer, _: producer.queue.requeue(time_to_live=timedelta(seconds=-5)), "time_to_live"),
-        (lambda _, folder: Producer("memory://", queue=folder), "queue"),
-        (lambda _, folder: Producer("memory://", queue=folder / "none" / "q"), "queue"),
-        (lambda *_: Producer("memory://", alias=" "), "alias"),
-        (lambda *_: Producer("memory://", alias="\ud800"), "alias"),
-        (lambda *_: on_delivery_failure()(cast("Any", 5)), "on_delivery_failure"),
-        (lambda *_: on_delivery_failure()(cast("Any", MemoryProvider().for_asyncio)), "on_delivery_failure"),
-    ],
-)
+#: What is wrong, with a producer and a folder, and the argument that the error names.
+WRONG: list[tuple[Callable[[Any, Any], object], str]] = [
+    (lambda producer, _: producer.send(5, "x"), "destination"),
+    (lambda producer, _: producer.send(None, "x"), "destination"),
+    (lambda producer, _: producer.send("", "x"), "destination"),
+    (lambda producer, _: producer.send("orders", "x", properties=5), "properties"),
+    (lambda producer, _: producer.send("orders", "x", properties=["shop"]), "properties"),
+    (lambda producer, _: producer.reply("orders", "x"), "request"),
+    (lambda producer, _: producer.queue.requeue(time_to_live=5), "time_to_live"),
+    (lambda producer, _: producer.queue.requeue(time_to_live=timedelta(seconds=-5)), "time_to_live"),
+    (lambda _, folder: Producer("memory://", queue=folder), "queue"),
+    (lambda _, folder: Producer("memory://", queue=folder / "none" / "q"), "queue"),
+    (lambda _, __: Producer("memory://", alias=" "), "alias"),
+    (lambda _, __: Producer("memory://", alias="\ud800"), "alias"),
+    (lambda _, __: on_delivery_failure()(cast("Any", 5)), "on_delivery_failure"),
+    (lambda _, __: on_delivery_failure()(cast("Any", MemoryProvider().for_asyncio)), "on_delivery_failure"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "setting"), WRONG)
 def test_what_is_wrong_is_refused_when_it_is_given(
-    wrong: Callable[[Producer, Path], object], setting: str, tmp_path: Path
+    wrong: Callable[[Any, Any], object], setting: str, tmp_path: Path
 ) -> None:
     with (
         Producer("memory://", queue=tmp_path / "queue") as producer,
