@@ -255,3 +255,30 @@ class TestTaskiq:
         await broker.shutdown()
 
         assert refused == setting
+
+
+class TestFastStream:
+    @pytest.fixture
+    def broker(self) -> Any:
+        rabbit: Any = pytest.importorskip("faststream.rabbit")
+        return rabbit.RabbitBroker()
+
+    @pytest.mark.parametrize("key", [None, "", 5, always])
+    def test_a_wrong_key_is_refused(self, broker: Any, key: Any) -> None:
+        from triggers.guards.faststream import guarded  # noqa: PLC0415  (an extra)
+
+        with pytest.raises(ConfigurationError) as refused:
+            guarded(broker, history=MemoryHistory(), uuid=key)
+
+        assert refused.value.setting == "uuid"
+
+    def test_a_broker_is_guarded_once(self, broker: Any) -> None:
+        from triggers.guards.faststream import guarded  # noqa: PLC0415  (an extra)
+
+        guarded(broker, history=MemoryHistory(), uuid="order-id")
+
+        brokers: list[Any] = [broker, "orders", type(broker)]
+        for wrong in brokers:
+            with pytest.raises(ConfigurationError) as refused:
+                guarded(wrong, history=MemoryHistory(), uuid="order-id")
+            assert refused.value.setting == "broker"
