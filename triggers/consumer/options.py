@@ -47,6 +47,15 @@ def check_options(
             "triggers", f"{triggers!r:.60} is not a list of triggers", "write Consumer([book], ...)"
         )
     check_provider(provider)
+    check_process(history=history, name=name, observe=observe, parent=parent, metrics=metrics)
+
+
+def check_process(*, history: Any, name: Any, observe: Any, parent: Any, metrics: Any) -> None:
+    """Refuse arguments of a wrong type that a consumer and a Patch Bay share.
+
+    Raises:
+        ConfigurationError: naming the first one.
+    """
     if isinstance(history, str):
         check_text("history", history, "give a URL, such as 'redis://...'")
     elif history is not None:

@@ -2,7 +2,7 @@
 
 ``guard.py`` is :func:`protect`, and ``turn.py`` the same for a ``with`` statement. ``celery/``,
 ``dramatiq/``, ``faststream/``, ``taskiq/`` and ``http/`` are for one framework each. ``host.py`` is their
-common part. ``arguments.py`` compares the arguments of tasks.
+common part. ``keys.py`` reads the identity of a task, and ``arguments.py`` compares its arguments.
 """
 
 from typing import TYPE_CHECKING

@@ -7,7 +7,10 @@ from contextvars import ContextVar
 from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property, partial
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack, cast
+
+from pydantic import ValidationError
 
 from history.errors import ConfigurationError
 from history.identity import REMEDY, IdentityError, Key, canonical
@@ -20,8 +23,8 @@ from triggers.guards.turn import HeldExecution, Passage, Pause, Turn
 from triggers.metrics.reporting import CountReports, reports_to
 from triggers.pipeline.pipeline import MessagePipeline
 from triggers.pipeline.protocol import Pipeline
-from triggers.providers.outgoing import running_sends, sending
-from triggers.service.checking import check_callable, check_text, pointing
+from triggers.providers.outgoing import running_sends, sending, wrong_message
+from triggers.service.checking import check_callable, check_runs, check_text, pointing
 from triggers.service.delivery import Delivery
 from triggers.service.failures import as_raised_by_coroutine
 from triggers.service.options import LARGEST_BODY, GuardOptions, check_names
@@ -178,7 +181,7 @@ class Guard:
         self, message: Message, call: Callable[[], Any], *, wait: timedelta | None = None
     ) -> Outcome:
         """Do the same as :meth:`handle` for an existing message, with its properties."""
-        _check_call(call)
+        _check_call(call, blocking=True)
         token = _called.set(call)
         try:
             return self._counted(self._blocking.handle(message, wait=wait))
@@ -189,7 +192,7 @@ class Guard:
         self, message: Message, call: Callable[[], Any], *, wait: timedelta | None = None
     ) -> Outcome:
         """Do the same as :meth:`handle_message` under asyncio."""
-        _check_call(call)
+        _check_call(call, blocking=False)
         token = _called.set(call)
         try:
             return self._counted(await self._asyncio.ahandle(message, wait=wait))
@@ -359,10 +362,17 @@ def _message(uuid: Key, body: Any, delivery_count: int) -> Message:
     except IdentityError as error:
         with pointing():
             raise ConfigurationError("uuid", error.problem, REMEDY) from error
-    return Message(uuid=identity, body=body, delivery_count=delivery_count)
+    try:
+        return Message(uuid=identity, body=body, delivery_count=delivery_count)
+    except ValidationError as error:
+        with pointing():
+            raise wrong_message(error) from error
 
 
-def _check_call(call: object) -> None:
+def _check_call(call: object, *, blocking: bool) -> None:
     if not callable(call):
         with pointing():
             check_callable("call", call, "give a function without parameters: lambda: book(order)")
+    if blocking and iscoroutinefunction(call):
+        with pointing():
+            check_runs("call", call, "use ahandle")

@@ -13,7 +13,6 @@ from typing import Any, cast
 from weakref import WeakSet
 
 from history.errors import ConfigurationError, DoubtlessError
-from history.identity import canonical
 from history.json_text import refuse_unreadable
 from history.message import Message
 from history.store import HistoryStore
@@ -21,15 +20,13 @@ from history.support.redaction import Redaction, redaction_of
 from history.support.rendering import encodable, exception_info, in_log, text_of
 from triggers.declaration.decorator import Trigger, trigger
 from triggers.guards.guard import Guard, protect
+from triggers.guards.keys import check_key
 from triggers.service.checking import pointing
 from triggers.service.failures import FatalError, HostRetryError, TransientError
 from triggers.service.options import LARGEST_BODY, GuardOptions, HostOptions, check_names
 from triggers.service.outcome import Outcome
 
 _log = logging.getLogger(__name__)
-
-#: Identifies the run: the name of a parameter of the task, or a function of its arguments.
-Key = str | Callable[..., Any]
 
 #: The result of a run, and the exception to raise for the framework instead, if any.
 End = tuple[Any, BaseException | None]
@@ -186,6 +183,20 @@ class TaskGuards:
             self._said.add(text)
             _log.warning("%s; in shadow it goes on, and without it is refused", text)
 
+    def check_key(
+        self, task: str, key: Any, function: Callable[..., Any], *, sent_whole: bool = True
+    ) -> None:
+        """Refuse a key that can identify no call of a task; see :func:`~triggers.guards.keys.check_key`.
+
+        Raises:
+            ConfigurationError: naming the task, and what is wrong with the key, unless in shadow.
+        """
+        try:
+            with pointing():
+                check_key(task, key, function, sent_whole=sent_whole)
+        except ConfigurationError as error:
+            self.refuse(error)
+
     def triggers(self, *, only_callable: bool = False) -> list[Trigger[..., Any]]:
         """Return a trigger for each task that exists now; it calls the task with its parked arguments."""
         declared = partial(trigger, history=self._history, max_body_size=LARGEST_BODY, **self._options)
@@ -240,24 +251,6 @@ def _refuse_retries(host: str, options: Mapping[str, Any]) -> None:
             )
 
 
-def uuid_for(guard: Guard, read: Callable[[], object]) -> str | None:
-    """Return the canonical identity of what ``read`` returns; None if it fails or there is none.
-
-    A call without an identity is rejected and parked; in shadow it runs. If this raised, some frameworks
-    would drop the call, and others would deliver it without end.
-    """
-    try:
-        uuid = canonical(read())
-    except Exception as error:  # noqa: BLE001  (a user's function may raise anything)
-        uuid, problem = None, text_of(error, guard.settings.redaction)
-    else:
-        problem = "the key is empty"
-    if uuid is None:
-        shadow = "in shadow it runs; without: " if guard.settings.shadow else ""
-        _log.error("%s: %sno uuid can be read of this call: %s", guard.name, shadow, problem)
-    return uuid
-
-
 def log_failure(
     ended: str, problem: Exception, *, run: object, task: str, redact: Redaction | None, then: str
 ) -> None:
@@ -274,29 +267,6 @@ def log_failure(
         exc_info=exception_info(problem, redact=redact),
         extra={"trigger": task},
     )
-
-
-def key_of(
-    task: str, key: Key, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> object:
-    """Return the identity of a call, as the user's key reads it.
-
-    Raises:
-        ConfigurationError: the task has no such parameter.
-    """
-    return key(*args, **kwargs) if callable(key) else _argument(task, key, function, args, kwargs)
-
-
-def _argument(
-    task: str, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Any:
-    bound = inspect.signature(function).bind(*args, **kwargs)
-    bound.apply_defaults()
-    if name not in bound.arguments:
-        raise ConfigurationError(
-            f"task {task}: uuid", f"it has no parameter {name!r}", "name one, or give a function"
-        )
-    return bound.arguments[name]
 
 
 def result_of(outcome: Outcome) -> Any:

@@ -18,9 +18,9 @@ from history.shell import TaskShell, ThreadShell
 from history.store import HistoryStore
 from triggers.consumer.core import AsyncConsumer, Consumer
 from triggers.consumer.drain import WATCH_PAUSE, DrainSignals, Watch
-from triggers.consumer.options import check_run
+from triggers.consumer.options import check_process, check_run
 from triggers.metrics.answering import answering
-from triggers.patchbay.components import Sources, WantsContext, load_component
+from triggers.patchbay.components import Sources, give_context, load_component
 from triggers.patchbay.context import MessageContext
 from triggers.patchbay.inputs import AnyTrigger, WiredProvider, local_destinations, wire_inputs
 from triggers.patchbay.outputs import Outputs
@@ -31,6 +31,7 @@ from triggers.pipeline.parking.lot import ParkingLot
 from triggers.pipeline.pipeline import Observer
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Provider
+from triggers.service.checking import check_able, check_plain, pointing
 
 if TYPE_CHECKING:
     from triggers.providers.sqljms.limbo.limbo import Clock
@@ -57,7 +58,7 @@ class PatchBay:
         clock: the present time for limbo, in ms since 1970; the server's clock by default.
 
     Raises:
-        ConfigurationError: a component cannot be loaded, or does not fit the file.
+        ConfigurationError: an argument is wrong, or a component cannot be loaded or does not fit the file.
 
     Guarantee: as of each input's trigger. If history, limbo, effects and SQL-JMS destinations share one
     database, a message, its entry, the effects and the sent messages are atomic. Otherwise a message that
@@ -76,12 +77,17 @@ class PatchBay:
         metrics: str | None = None,
         clock: "Clock" = lambda: None,
     ) -> None:
+        with pointing():
+            check_process(history=history, name=name, observe=observe, parent=parent, metrics=metrics)
+            check_plain("clock", clock, remedy="give a function without parameters")
+            _check_providers(file, providers or {})
         self.file = file
         self._name, self._observe, self._parent, self._clock = name, observe, parent, clock
         self._metrics = metrics
         self._history = file.patchbay.history if history is None else history
         self._owned: list[Provider] = []
         self._stop = threading.Event()
+        self._has_run = False
         self._failure: BaseException | None = None
         self._consumer: Consumer | AsyncConsumer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -105,8 +111,7 @@ class PatchBay:
             self._fail,
         )
         for key, component in self.components.items():
-            if isinstance(component, WantsContext):
-                component.set_message_context(self.contexts[key])
+            give_context(key, component, self.contexts[key])
         self.outputs = self._open_outputs(providers or {})
 
     def _open_outputs(self, offered: Mapping[str, Provider]) -> Outputs:
@@ -184,13 +189,14 @@ class PatchBay:
         ``started`` is called once, after all settings were accepted.
 
         Raises:
-            ConfigurationError: a history or a consumer's name cannot be used.
+            ConfigurationError: a history or a consumer's name cannot be used, or it has run already.
             BaseException: an exception of a source, or of a service that ends the process.
         """
         if self.sources.needs_loop or any(wired.trigger.is_async for wired in self.inputs):
             asyncio.run(self.arun(signals=signals, until_idle=until_idle, started=started))
             return
         check_run(signals=signals, until_idle=until_idle, started=started)
+        self._note_run()
         provider = self._wired(self.outputs, time.sleep)
         with _Background(self, provider, self._history):
             if self._received:
@@ -210,6 +216,7 @@ class PatchBay:
     ) -> None:
         """Run on the running event loop, like :meth:`run`. The release loop and plain sources use threads."""
         check_run(signals=signals, until_idle=until_idle, started=started)
+        self._note_run()
         provider = self._wired(self.async_outputs, asyncio.sleep)
         try:
             with _Background(self, provider, self._history):
@@ -221,10 +228,17 @@ class PatchBay:
                     await starting
                     for context in self.contexts.values():
                         context.stop()
+                    await self.sources.ask_to_stop()
                     await self.sources.stop_tasks()
         finally:
             await self._aclose()
         self._raise()
+
+    def _note_run(self) -> None:
+        if self._has_run:
+            problem = "this Patch Bay has run already, and its sources were told to end"
+            raise ConfigurationError("run", problem, "make another PatchBay")
+        self._has_run = True
 
     async def _receive(
         self,
@@ -321,6 +335,17 @@ class PatchBay:
         self.close()
 
 
+def _check_providers(file: PatchBayFile, offered: Mapping[str, Provider]) -> None:
+    """Refuse a provider that no entry of the file is for: the file's own URL would be opened instead."""
+    for name, provider in offered.items():
+        if name not in file.providers:
+            names = ", ".join(sorted(file.providers)) or "none"
+            raise ConfigurationError(
+                "providers", f"the file has no provider {name!r}, only: {names}", "correct the name"
+            )
+        check_able(f"providers[{name!r}]", provider, ("send", "open_receiver"), "give a provider")
+
+
 class _Background:
     """Threads beside the consumer: the release loop, and the start and end of the sources."""
 
@@ -360,7 +385,8 @@ class _Background:
         self._over.set()
         for thread in self._threads:
             thread.join(PATIENCE)
-        self._bay.sources.stop()
+        drive(self._bay.sources.ask_to_stop())
+        self._bay.sources.join()
         drive(self._releaser.lot.close())
         if self._store is not None:
             drive(self._store.close())

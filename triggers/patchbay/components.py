@@ -10,10 +10,13 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Protocol, cast, runtime_checkable
 
+from history.bridge import settled
 from history.errors import ConfigurationError
 from history.support.rendering import exception_info
 from resolvers.loading import load_attribute
 from triggers.patchbay.context import MessageContext, running
+from triggers.service.checking import check_plain, check_takes
+from triggers.service.signatures import is_async
 
 #: A function that may be a coroutine function.
 Service = Callable[..., Any]
@@ -56,7 +59,7 @@ class Stops(Protocol):
     """A source that wants to know when it must end."""
 
     def stop_message_source(self) -> Any:
-        """Stop sending."""
+        """Stop sending. It may be a coroutine function."""
         ...
 
 
@@ -78,6 +81,19 @@ def load_component(name: str, spec: str) -> Any:
         raise ConfigurationError(
             f"component {name}", f"{spec} cannot be made: {error}", "let its constructor take nothing"
         ) from error
+
+
+def give_context(name: str, component: Any, context: MessageContext) -> None:
+    """Give a component its context, if it wants one.
+
+    Raises:
+        ConfigurationError: its method is a coroutine function, or takes something else.
+    """
+    if isinstance(component, WantsContext):
+        take = component.set_message_context
+        remedy = "write def set_message_context(self, context)"
+        check_plain(f"component {name}: set_message_context", take, "a context", remedy=remedy)
+        take(context)
 
 
 def receiving_service(name: str, component: Any) -> Service:
@@ -122,7 +138,7 @@ def bound_to(service: Service, port: str, context: MessageContext) -> Service:
 
 def _filled(service: Service, configured: dict[str, Any]) -> Service:
     """Return a function of keywords that calls a service with additional values."""
-    if inspect.iscoroutinefunction(service):
+    if is_async(service):
 
         async def arun(**arguments: Any) -> Any:
             return await service(**configured, **arguments)
@@ -139,7 +155,7 @@ def around(context: MessageContext) -> Callable[[Service], Service]:
     """Return a wrapper that makes the context known to :func:`~.context.current_context`."""
 
     def wrap(service: Service) -> Service:
-        if inspect.iscoroutinefunction(service):
+        if is_async(service):
 
             @wraps(service)
             async def arun(*args: Any, **kwargs: Any) -> Any:
@@ -175,6 +191,9 @@ class Sources:
     """Runs sources: each in a separate thread, coroutine functions as tasks of the running event loop.
 
     ``fail`` receives the exceptions of sources.
+
+    Raises:
+        ConfigurationError: a component is not a source.
     """
 
     components: Mapping[str, Any]
@@ -182,25 +201,25 @@ class Sources:
     fail: Callable[[BaseException], None]
     _threads: list[threading.Thread] = field(default_factory=list[threading.Thread])
     _tasks: list["asyncio.Task[None]"] = field(default_factory=list["asyncio.Task[None]"])
+    _asked: set[str] = field(default_factory=set[str])
 
     def __post_init__(self) -> None:
         for name, component in self.components.items():
-            if not isinstance(component, Starts) and not callable(component):
-                raise ConfigurationError(
-                    f"source {name}",
-                    f"a {type(component).__qualname__} has no start_message_source and cannot be called",
-                    "write def start_message_source(self), or a function of the context",
-                )
+            _check_source(name, component)
 
     @property
     def needs_loop(self) -> bool:
-        """Whether one of them is a coroutine function."""
-        return any(inspect.iscoroutinefunction(_begin(component)) for component in self.components.values())
+        """Whether one of them is a coroutine function, or stops by one."""
+        return any(
+            is_async(_begin(component))
+            or (isinstance(component, Stops) and is_async(component.stop_message_source))
+            for component in self.components.values()
+        )
 
     def start(self) -> None:
         """Start the plain functions."""
         for name, begin in self._all():
-            if not inspect.iscoroutinefunction(begin):
+            if not is_async(begin):
                 thread = threading.Thread(
                     target=self._run, args=(name, begin), name=f"doubtless-source-{name}", daemon=True
                 )
@@ -210,7 +229,7 @@ class Sources:
     def start_tasks(self) -> None:
         """Start the coroutine functions."""
         for name, begin in self._all():
-            if inspect.iscoroutinefunction(begin):
+            if is_async(begin):
                 self._tasks.append(asyncio.create_task(self._arun(name, begin), name=f"source-{name}"))
 
     def _all(self) -> Sequence[tuple[str, Callable[..., Any]]]:
@@ -238,12 +257,19 @@ class Sources:
         _log.error("source %s failed: the Patch Bay stops", name, exc_info=exception_info(error))
         self.fail(error)
 
-    def stop(self) -> None:
-        """Ask all sources to end, and wait for those in threads, but not for ever."""
+    async def ask_to_stop(self) -> None:
+        """Ask each source once to end, even after another source could not be asked."""
         for name, component in self.components.items():
             self.contexts[name].stop()
-            if isinstance(component, Stops):
-                component.stop_message_source()
+            if isinstance(component, Stops) and name not in self._asked:
+                self._asked.add(name)
+                try:
+                    await settled(component.stop_message_source())
+                except Exception as error:  # noqa: BLE001  (as above)
+                    self._failed(name, error)
+
+    def join(self) -> None:
+        """Wait for the sources in threads, but not for ever."""
         for thread in self._threads:
             thread.join(PATIENCE)
             if thread.is_alive():
@@ -258,6 +284,23 @@ class Sources:
             for task in hanging:
                 task.cancel()
             await asyncio.gather(*hanging, return_exceptions=True)
+
+
+def _check_source(name: str, component: Any) -> None:
+    """Refuse a component that cannot be started, or stopped.
+
+    Raises:
+        ConfigurationError: naming the source and what is wrong.
+    """
+    setting, remedy = f"source {name}", "write def start_message_source(self), or a function of the context"
+    if not isinstance(component, Starts) and not callable(component):
+        problem = f"a {type(component).__qualname__} has no start_message_source and cannot be called"
+        raise ConfigurationError(setting, problem, remedy)
+    begin = _begin(component)
+    is_async(begin)  # refuses a generator function, of which nothing would run
+    check_takes(setting, begin, *(() if isinstance(component, Starts) else ("a context",)), remedy=remedy)
+    if isinstance(component, Stops):
+        check_takes(setting, component.stop_message_source, remedy="write def stop_message_source(self)")
 
 
 def _begin(component: Any) -> Callable[..., Any]:

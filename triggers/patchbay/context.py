@@ -75,7 +75,7 @@ class MessageContext:
             ConfigurationError: the port does not exist, or the message or connection cannot be used.
             ProviderUnavailableError: it is unknown whether it arrived; send it again under the same uuid.
         """
-        message = _composed(port, body, options)
+        message = _composed(body, options)
         drive(self._send(self._outputs(), port, message, connection))
         return message.uuid or ""
 
@@ -88,7 +88,7 @@ class MessageContext:
         **options: Unpack[SendOptions],
     ) -> str:
         """Send one message under asyncio; the same as :meth:`send`."""
-        message = _composed(port, body, options)
+        message = _composed(body, options)
         sends = running_sends()
         # What a blocking service sends in an event loop of its own leaves after that loop has ended.
         outputs = self._outputs() if sends is not None and sends.blocking else self._async_outputs()
@@ -151,8 +151,8 @@ async def _running_transaction() -> Any:
     return None
 
 
-def _composed(port: str, body: Body | Message, options: SendOptions) -> Message:
-    message = compose(port or DEFAULT_PORT, body, **options)
+def _composed(body: Body | Message, options: SendOptions) -> Message:
+    message = compose(DEFAULT_PORT, body, **options)
     date = message.properties.get(DELIVERY_DATE)
     if date is None:
         return message

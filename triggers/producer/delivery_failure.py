@@ -21,6 +21,7 @@ from history.support.forks import forkable_lock
 from history.support.rendering import exception_info
 from history.support.user_code import is_failure
 from triggers.events.hearing import finish, wildcard
+from triggers.service.checking import check_takes
 
 _log = logging.getLogger(__name__)
 
@@ -104,7 +105,8 @@ def on_delivery_failure(alias: str = "*") -> Callable[[DeliveryFailureHandler], 
     code it runs to its end on a separate event loop.
 
     Raises:
-        ConfigurationError: it was used without its parentheses.
+        ConfigurationError: it was used without its parentheses, or the handler cannot be called with one
+            event.
     """
     if not isinstance(alias, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
         raise ConfigurationError(
@@ -112,6 +114,7 @@ def on_delivery_failure(alias: str = "*") -> Callable[[DeliveryFailureHandler], 
         )
 
     def subscribe(handler: DeliveryFailureHandler) -> DeliverySubscription:
+        check_takes("on_delivery_failure", handler, "one event", remedy="write def handler(event)")
         subscription = DeliverySubscription(handler, alias)
         with _lock:
             _subscriptions.append(subscription)

@@ -7,6 +7,7 @@ its JMSCorrelationID as the uuid.
 """
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Generator, Sequence
@@ -94,7 +95,9 @@ class Replies:
         temporary = capabilities_of(self._provider).temporary_destinations
         if temporary is not None:
             return await temporary.open_temporary(f"replies:{self._alias}")
-        destination = f"doubtless.replies.{self._alias}.{uuid4().hex}"
+        # Only characters that every broker takes; SQS takes 75 of them.
+        alias = re.sub("[^A-Za-z0-9_-]", "-", self._alias)[:20]
+        destination = f"doubtless-replies-{alias}-{uuid4().hex}"
         return destination, await self._provider.open_receiver(
             destination, subscription="replies", name="owner"
         )

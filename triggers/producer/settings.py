@@ -8,6 +8,7 @@ from typing import Any
 from history.errors import ConfigurationError
 from triggers.service.checking import (
     check_kind,
+    check_name,
     check_provider,
     check_switch,
     check_text,
@@ -43,16 +44,20 @@ class ProducerSettings:
     tracing: bool = False
 
     def __post_init__(self) -> None:
-        check_text("alias", self.alias, "name the producer, or leave it out")
+        check_name("alias", self.alias)
         check_switch("ordered", self.ordered)
         check_tracing(self.tracing)
         check_kind("retry", self.retry, Retry, "use Retry(max_attempts=2), or leave it out")
         check_whole("queue_limit", self.queue_limit, UNLIMITED)
         check_whole("max_redelivery_count", self.max_redelivery_count, 1)
-        if self.queue is not None and not self.queue.absolute().parent.is_dir():
+        if self.queue is None:
+            return
+        if not self.queue.absolute().parent.is_dir():
             raise ConfigurationError(
                 "queue", f"the folder {self.queue.absolute().parent} does not exist", "create it first"
             )
+        if self.queue.is_dir():
+            raise ConfigurationError("queue", f"{self.queue} is a folder", "name a file in it")
 
 
 def check_sources(provider: Any, queue: Any) -> None:

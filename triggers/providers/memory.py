@@ -80,7 +80,7 @@ class _MemoryBroker(Condition):
         if message.delivery_time is not None and message.delivery_time > datetime.now(UTC):
             number = next(self._named)
             name = message.message_id or f"ID:{destination}:later-{number}"
-            later = message.model_copy(update={"message_id": name})
+            later = message.copied().model_copy(update={"message_id": name})
             heappush(self._later, (message.delivery_time, number, destination, later))
             return name
         name = message.message_id or f"ID:{destination}:{len(log) + 1}"

@@ -10,7 +10,7 @@ messages again, and a consumer that detects duplicates runs each of them once.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -97,11 +97,10 @@ def compose(destination: str, body: Body | Message, **options: Unpack[SendOption
     Raises:
         ConfigurationError: an option is wrong; the error names it and the remedy.
     """
-    if not destination:
-        raise ConfigurationError("destination", "is empty", "name the queue, topic or stream")
+    _check_text(destination)
     chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     fields, kept = _fields(body)
-    properties: dict[str, Any] = {**kept, **chosen.pop("properties", {})}
+    properties: dict[str, Any] = {**kept, **_mapping(chosen.pop("properties", {}))}
     fields["uuid"] = chosen.pop("uuid", None)
     if fields["uuid"] is None:
         fields["uuid"] = properties.get("uuid") or _identity(body)
@@ -113,13 +112,21 @@ def compose(destination: str, body: Body | Message, **options: Unpack[SendOption
     try:
         return Message(**values)
     except ValidationError as error:
-        raise _wrong(error) from error
+        raise wrong_message(error) from error
 
 
 def compose_batch(
     destination: str, bodies: Sequence[Body | Message], **options: Unpack[SendOptions]
 ) -> Sequence[Message]:
-    """Make many messages with the same options; raises as :func:`compose`."""
+    """Make many messages with the same options; raises as :func:`compose`.
+
+    Python would also take one text, mapping or message apart into its characters, keys or fields.
+    """
+    # Typed Any: a user's value, and not every user runs a type checker.
+    batch: Any = bodies
+    if isinstance(batch, str | bytes | bytearray | Mapping | BaseModel) or not isinstance(batch, Iterable):
+        problem = f"a {type(bodies).__qualname__} is not a list of bodies"
+        raise ConfigurationError("bodies", problem, "give a list, or use send for one message")
     if options.get("uuid") is not None:
         raise ConfigurationError("uuid", "cannot be the same for many messages", "give each Message its own")
     return [compose(destination, body, **options) for body in bodies]
@@ -134,6 +141,23 @@ def compose_request(
     if not isinstance(timeout, timedelta) or timeout <= timedelta(0):
         raise ConfigurationError("timeout", f"{timeout!r} is not a duration above zero", "use a timedelta")
     return compose(destination, body, **options)
+
+
+def _check_text(destination: Any) -> None:
+    """Refuse a destination that is not a text, or is empty; any value comes here."""
+    if not isinstance(destination, str):
+        problem = f"a {type(destination).__qualname__} is not text"
+        raise ConfigurationError("destination", problem, "name the queue, topic or stream")
+    if not destination:
+        raise ConfigurationError("destination", "is empty", "name the queue, topic or stream")
+
+
+def _mapping(properties: Any) -> Mapping[str, Any]:
+    """Return properties, of which any value may come here."""
+    if not isinstance(properties, Mapping):
+        problem = f"a {type(properties).__qualname__} is not a mapping"
+        raise ConfigurationError("properties", problem, 'write properties={"name": value}')
+    return cast("Mapping[str, Any]", properties)
 
 
 def _fields(body: Body | Message) -> tuple[dict[str, Any], dict[str, PropertyValue]]:
@@ -174,7 +198,8 @@ def _times(sent: datetime, time_to_live: timedelta | None, delay: timedelta | No
     return times
 
 
-def _wrong(error: ValidationError) -> ConfigurationError:
+def wrong_message(error: ValidationError) -> ConfigurationError:
+    """Return our error for a message that cannot be made."""
     # Values stay out of the text: they may be personal.
     problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
     field = ".".join(map(str, problem["loc"])) or "uuid"
@@ -182,7 +207,7 @@ def _wrong(error: ValidationError) -> ConfigurationError:
         near = get_close_matches(field, SendOptions.__annotations__, n=1)
         remedy = f"use {near[0]}" if near else "put your own values into properties={...}"
         return ConfigurationError(field, "is not an option of a message", remedy)
-    return ConfigurationError(field, problem["msg"], "correct what is to be sent")
+    return ConfigurationError(field, problem["msg"], "correct it")
 
 
 def correlation_of(request: Message) -> str:
@@ -204,6 +229,11 @@ def compose_reply(request: Message, body: Body | Message, **options: Unpack[Send
     Raises:
         ConfigurationError: the request names no destination for replies, or has no identity.
     """
+    # Typed Any: a user's value, and not every user runs a type checker.
+    asked: Any = request
+    if not isinstance(asked, Message):
+        problem = f"a {type(asked).__qualname__} is not a Message"
+        raise ConfigurationError("request", problem, "give the message that the service got")
     if not request.reply_to:
         raise ConfigurationError(
             "request", "has no JMSReplyTo: nobody waits for a reply", "do not reply to it"

@@ -173,7 +173,7 @@ def check_plain(
     check_takes(setting, value, *arguments, remedy=remedy)
 
 
-def check_runs(setting: str, value: Any, instead: str) -> None:
+def check_runs(setting: str, value: Any, instead: str = "give a plain function") -> None:
     """Refuse a coroutine function, with the remedy ``instead``, and a generator function."""
     if makes_coroutine(value):
         raise ConfigurationError(setting, "it is a coroutine function", instead)

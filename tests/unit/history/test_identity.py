@@ -13,7 +13,7 @@ from history import ConfigurationError, MemoryHistory, Message
 from history.identity import LONGEST, IdentityError, canonical
 from triggers import trigger
 from triggers.guards import protect
-from triggers.guards.host import uuid_for
+from triggers.guards.keys import uuid_for
 
 Number = IntEnum("Number", {"SEVEN": 7})
 Text = StrEnum("Text", {"ORDER": "order-1"})

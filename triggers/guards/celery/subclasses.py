@@ -7,7 +7,7 @@ the member that Celery finds, so that no class switches the guard off.
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
+from functools import partial, wraps
 from types import FunctionType
 from typing import Any
 
@@ -116,6 +116,12 @@ def _free_key(cls: Any) -> None:
     is_of_a_decorator = members.get("_decorated", False)
     if is_of_a_decorator or not (isinstance(key, FunctionType) and _takes_self(key)):
         cls.uuid = staticmethod(key)
+
+
+def without_self(cls: Any, name: str) -> Any:
+    """Return a member of a class, without its ``self`` if it is a method."""
+    member = inspect.getattr_static(cls, name)
+    return partial(member, None) if isinstance(member, FunctionType) else getattr(cls, name)
 
 
 def _takes_self(function: FunctionType) -> bool:

@@ -49,6 +49,7 @@ from triggers.guards.celery.subclasses import (
     start,
     tell_of_unguarded,
     unguarded_in,
+    without_self,
     wrap_members,
 )
 from triggers.guards.host import (
@@ -57,16 +58,14 @@ from triggers.guards.host import (
     NO_RESULT,
     End,
     GivenUpError,
-    Key,
     TaskGuards,
     called_with,
     error_of,
     given,
-    key_of,
     not_now,
     refuse_green_threads,
-    uuid_for,
 )
+from triggers.guards.keys import Key, key_of, uuid_for
 from triggers.service.failures import HostRetryError
 from triggers.service.keeping import FailedBeforeError
 from triggers.service.outcome import Outcome
@@ -156,6 +155,7 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> t
     celery.signals.worker_init.connect(tell)
     leave = _leaving(guards)
     celery.signals.worker_process_shutdown.connect(leave)
+    celery.signals.worker_shutdown.connect(leave)  # for the pools without processes of their own
     # A signal holds its handlers weakly: they live as long as the class.
     made.refuse_worker, made.tell_of_unguarded = staticmethod(refuse), staticmethod(tell)
     made.leave_worker = staticmethod(leave)
@@ -183,7 +183,7 @@ def _refusing(base: type[Any], guards: TaskGuards) -> Callable[..., None]:
 
 
 def _leaving(guards: TaskGuards) -> Callable[..., None]:
-    """Return a handler for the end of a process of the prefork pool, which runs no other code at its end."""
+    """Return a handler for the end of a worker, or of a process of its pool, where no other code runs."""
 
     def leave(**_about: Any) -> None:
         guards.close()
@@ -203,11 +203,13 @@ def _celery() -> Any:
 
 
 def _check(task: Any, guards: TaskGuards) -> None:
-    """Refuse settings under which a crash loses a task.
+    """Refuse settings under which a crash loses a task, and a key that identifies no call of it.
 
     Raises:
         ConfigurationError: naming the task and the setting.
     """
+    if not str(task.name).startswith("celery."):  # Celery's own tasks may inherit a key that is not for them
+        guards.check_key(f"task {task.name}", without_self(task, "uuid"), without_self(task, "run"))
     for setting in ("acks_late", "reject_on_worker_lost"):
         if not getattr(task, setting):
             guards.refuse(

@@ -25,7 +25,7 @@ from contextvars import ContextVar
 from functools import partial, wraps
 from typing import Any, Unpack, cast
 
-from history.errors import MissingExtraError
+from history.errors import ConfigurationError, MissingExtraError
 from history.message import Message
 from history.store import HistoryStore
 from history.support.rendering import in_log, text_of
@@ -37,23 +37,22 @@ from triggers.guards.host import (
     LEFT_OUT,
     End,
     GivenUpError,
-    Key,
     TaskGuards,
     Unguarded,
     called_with,
     error_of,
     given,
-    key_of,
     log_failure,
-    uuid_for,
 )
+from triggers.guards.keys import Key, key_of, uuid_for
+from triggers.service.checking import check_switch
 from triggers.service.failures import HostRetryError
 from triggers.service.keeping import FailedBeforeError
 from triggers.service.outcome import Outcome
 
 try:
     from dramatiq.generic import GenericActor
-    from dramatiq.middleware import Middleware, Retries, SkipMessage
+    from dramatiq.middleware import Middleware, MiddlewareError, Retries, SkipMessage
     from dramatiq.middleware.threading import Interrupt
     from dramatiq.results import ResultFailure, ResultMissing, Results
 except ModuleNotFoundError as missing:
@@ -94,6 +93,10 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> M
     return _DramatiqGuarding(TaskGuards("dramatiq", history, with_arguments(options)))
 
 
+class _RefusedError(ConfigurationError, MiddlewareError):
+    """Refuses an actor. Dramatiq logs any other exception of a middleware, and goes on without it."""
+
+
 class _DramatiqGuarding(Middleware):
     def __init__(self, guards: TaskGuards) -> None:
         self._guards = guards
@@ -126,7 +129,21 @@ class _DramatiqGuarding(Middleware):
         del broker, worker
         self._guards.close()
 
+    def _check(self, actor: Any) -> None:
+        """Refuse options of an actor under which it would not be guarded, or none of its messages would run.
+
+        Raises:
+            _RefusedError: naming the actor and the option.
+        """
+        name = f"actor {actor.actor_name}"
+        try:
+            check_switch(f"{name}: guarded", actor.options.get("guarded", True))
+            self._guards.check_key(name, actor.options.get("uuid"), _named(actor.fn))
+        except ConfigurationError as error:
+            raise _RefusedError(error.setting, error.problem, error.remedy) from None
+
     def _wrap(self, broker: Any, actor: Any) -> None:
+        self._check(actor)
         function: Callable[..., Any] = actor.fn
         if not actor.options.get("guarded", True):
             self._left_out[actor.actor_name] = LEFT_OUT
@@ -178,8 +195,7 @@ class _DramatiqRun:
             self._go_on(result)
             return result
 
-        # A class-based actor takes any arguments, and passes them to a method with a real signature.
-        named = cast("Any", function).perform if isinstance(function, GenericActor) else function
+        named = _named(function)
         try:
             guard = self._guard = self._guards.of(self._actor.actor_name)
             end = self._answer(guard.handle_message(self._told(named, args, kwargs), call))
@@ -339,3 +355,8 @@ class _DramatiqRun:
     @property
     def _named(self) -> dict[str, str]:
         return {"trigger": self._actor.actor_name}
+
+
+def _named(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function with an actor's parameters: a class-based actor passes all to a method of it."""
+    return cast("Any", function).perform if isinstance(function, GenericActor) else function

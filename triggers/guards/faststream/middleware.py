@@ -44,7 +44,7 @@ from triggers.guards.host import (
     shown,
     waits_for_itself,
 )
-from triggers.service.checking import check_takes, pointing
+from triggers.service.checking import check_able, check_takes, pointing
 from triggers.service.failures import HostRetryError
 from triggers.service.fingerprints import FingerprintSource
 from triggers.service.keeping import Keep
@@ -68,6 +68,9 @@ B = TypeVar("B")
 Identity = str | Callable[[Any], str | Awaitable[str]]
 
 _log = logging.getLogger(__name__)
+
+#: The attribute of a guarded broker.
+_MARK = "_doubtless_guarded"
 
 #: When FastStream may acknowledge, so that a message comes again after its process dies.
 _AFTERWARDS = (AckPolicy.ACK, AckPolicy.REJECT_ON_ERROR, AckPolicy.NACK_ON_ERROR)
@@ -106,11 +109,15 @@ def guarded(
         ConfigurationError: naming the option and the remedy; or (MissingExtraError) FastStream is missing.
     """
     with pointing():
+        check_able("broker", broker, ("add_middleware", "start", "stop"), "give a broker of FastStream")
+        if hasattr(broker, _MARK):  # two guards would wait for each other
+            raise ConfigurationError("broker", "it is guarded already", "call guarded once for each broker")
         if not isinstance(uuid, str) or not uuid:
             check_takes(
                 "uuid", uuid, "one message", remedy="name a header, or give a function of the message"
             )
-    _Broker(cast("Any", broker), TaskGuards("faststream", history, cast("HostOptions", options)), uuid)
+    guards = TaskGuards("faststream", history, cast("HostOptions", options))
+    setattr(broker, _MARK, _Broker(cast("Any", broker), guards, uuid))
     return broker
 
 

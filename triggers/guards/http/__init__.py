@@ -1,8 +1,8 @@
 """HTTP requests that run once for each ``Idempotency-Key``, and give the first answer again.
 
 ``middleware.py`` is the guard, and ``shadow.py`` the guard that only records. ``request.py`` reads requests,
-and ``answer.py`` keeps and repeats answers. ``quota.py`` counts the new keys of each caller, and
-``applications.py`` finds the guards of an application.
+and ``answer.py`` keeps and repeats answers. ``options.py`` checks the guard's options, ``quota.py`` counts
+the new keys of each caller, and ``applications.py`` finds the guards of an application.
 """
 
 from typing import TYPE_CHECKING

@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import math
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -14,6 +14,7 @@ from typing import Any, TypeVar, Unpack, cast
 from history.beside.kept import needed_beside
 from history.beside.results import KeptResult, Results
 from history.errors import ConfigurationError, HistoryUnavailableError, UnavailableError
+from history.identity import REMEDY, IdentityError, canonical
 from history.message import Message
 from history.shell import to_its_end
 from history.store import HistoryStore
@@ -23,6 +24,7 @@ from history.support.rendering import exception_info, told_of
 from triggers.detection.table import Status
 from triggers.guards.guard import Guard, protect, running
 from triggers.guards.http.answer import HttpAnswer, problem, replay
+from triggers.guards.http.options import Authorize, Caller, check_limits, check_options
 from triggers.guards.http.quota import Quota
 from triggers.guards.http.request import (
     App,
@@ -35,8 +37,8 @@ from triggers.guards.http.request import (
     read_body,
     replayed_body,
 )
-from triggers.guards.http.shadow import let_through, say
-from triggers.service.checking import check_takes, check_whole
+from triggers.guards.http.shadow import attempted, let_through, say
+from triggers.service.checking import pointing
 from triggers.service.failures import TransientError
 from triggers.service.options import GuardOptions, HostOptions, check_names
 from triggers.service.outcome import Outcome
@@ -54,10 +56,6 @@ UNKNOWN_CALLER = "nothing in it identifies the caller, so its key could be anoth
 
 #: The pauses between the looks of a request that waits for another request, in seconds: first and longest.
 FIRST_LOOK, LAST_LOOK = 0.02, 0.5
-
-Caller = Callable[[Request], Awaitable[str | None] | str | None]
-
-Authorize = Callable[[Request], bool | Awaitable[bool]]
 
 Answer = TypeVar("Answer")
 
@@ -111,12 +109,9 @@ class IdempotencyKey:
         keys_per_hour: int | None = None,
         **options: Unpack[HostOptions],
     ) -> None:
-        _check(history, methods, wait)
-        if scope is not None:
-            check_takes("scope", scope, "one request", remedy="give a function of the request")
-        if authorize is not None:
-            remedy = "give a function of the request that returns whether its caller may have the answer"
-            check_takes("authorize", authorize, "one request", remedy=remedy)
+        with pointing():
+            check_options(history, scope, authorize, methods)
+            check_limits(required, wait, request_limit, answer_limit, keys_per_hour)
         check_names("IdempotencyKey", options, HostOptions.__annotations__)
         self._app = app
         # An answer that asks for another try releases the key, although the application was called.
@@ -130,13 +125,14 @@ class IdempotencyKey:
         self._required = required
         self._wait = 0.0 if wait is None else wait.total_seconds()
         self._request_limit, self._answer_limit = request_limit, answer_limit
-        if keys_per_hour is not None:
-            check_whole("keys_per_hour", keys_per_hour, 1)
         self._quota = Quota(keys_per_hour)
         self._said: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection, as ASGI says."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, partial(self._until_shutdown, send))
+            return
         is_guarded = self.guard.name in scope.get(_GUARDED, ())  # by the same guard, further outside
         if scope["type"] != "http" or is_guarded or scope["method"].upper() not in self._methods:
             await self._app(scope, receive, send)
@@ -162,10 +158,19 @@ class IdempotencyKey:
         else:
             await self._app(scope, receive, send)
 
+    async def _until_shutdown(self, send: Send, event: MutableMapping[str, Any]) -> None:
+        """Pass on an event of the application's life; close the connections before its end is reported."""
+        if event["type"].startswith("lifespan.shutdown."):
+            try:
+                await self.guard.aclose()
+            except Exception as error:  # noqa: BLE001  (any error of a store: the server must learn of the end)
+                text = told_of(error, self.guard.settings.redaction)
+                _log.warning("%s: its connections cannot be closed: %s", self.guard.name, text)
+        await send(event)
+
     async def _guarded(self, request: Request, key: str, receive: Receive, send: Send) -> None:
-        named = None if self._caller is None else await _asked(self._caller, request)
-        caller = named or default_caller(request)
         if self._in_shadow:
+            caller = await attempted(self.guard, lambda: self._caller_of(request))
             if caller is None:
                 say(self.guard, f"403, {UNKNOWN_CALLER}")
             await let_through(
@@ -178,6 +183,7 @@ class IdempotencyKey:
                 judged=lambda body: _Work(self, request, request.uuid(str(caller), key), body),
             )
             return
+        caller = await self._caller_of(request)
         if caller is None:
             self.say_once(f"a request is refused: {UNKNOWN_CALLER}; give scope=")
             await problem(send, 403, "unknown-caller", UNKNOWN_CALLER)
@@ -198,6 +204,19 @@ class IdempotencyKey:
         work = _Work(self, request, request.uuid(caller, key), body, partial(self._quota.count, caller))
         # In a separate task: a server that ends a request when its client goes away does not end the run.
         await to_its_end(work.serve(receive, send))
+
+    async def _caller_of(self, request: Request) -> str | None:
+        """Return who sends a request; None if that is unknown.
+
+        Raises:
+            ConfigurationError: ``scope`` returned a value that identifies nobody, such as an object.
+            Exception: any exception of ``scope``.
+        """
+        named = None if self._caller is None else await _asked(self._caller, request)
+        try:
+            return canonical(named) or default_caller(request)
+        except IdentityError as error:
+            raise ConfigurationError("scope", error.problem, REMEDY) from error
 
     async def allows(self, request: Request) -> bool:
         """Whether the caller of a copy may have the first answer."""
@@ -415,12 +434,3 @@ async def _asked(function: Callable[[Request], Awaitable[Answer] | Answer], requ
     if isinstance(answer, Awaitable):
         return await cast("Awaitable[Answer]", answer)
     return answer
-
-
-def _check(history: object, methods: object, wait: object) -> None:
-    if history is None:
-        raise ConfigurationError("history", "it is None, and answers are kept in it", "give a URL or a store")
-    if isinstance(methods, str):
-        raise ConfigurationError("methods", "it is a text", f"give a set, {{{methods!r}}}")
-    if wait is not None and not isinstance(wait, timedelta):
-        raise ConfigurationError("wait", f"{wait!r} is no timedelta", "use timedelta(seconds=5)")

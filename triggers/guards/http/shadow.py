@@ -53,17 +53,17 @@ async def let_through(
         await call()
         return
     work = judged(body)
-    if await _try(guard, work.is_for_another_body):
+    if await attempted(guard, work.is_for_another_body):
         say(guard, "422, this key was used for another body")
 
     async def run() -> None:
         if running().fence is not None:
-            await _try(guard, work.note_body)
+            await attempted(guard, work.note_body)
         await call()
         if call.failure is not None or call.wants_another_try:
             raise TransientError(f"the application answered {call.status}")
 
-    await _try(guard, lambda: work.judge(run))
+    await attempted(guard, lambda: work.judge(run))
     if not call.begun:  # whatever the error before it was
         await call()
     if call.failure is not None:
@@ -75,8 +75,8 @@ def say(guard: Guard, what: str) -> None:
     _log.warning("%s: in shadow a request runs; without: %s", guard.name, what, extra={"trigger": guard.name})
 
 
-async def _try(guard: Guard, ask: Callable[[], Awaitable[Any]]) -> Any:
-    """Call one of our functions; None if it fails."""
+async def attempted(guard: Guard, ask: Callable[[], Awaitable[Any]]) -> Any:
+    """Call a function of the guard; None if it fails."""
     try:
         return await ask()
     except Exception as error:  # noqa: BLE001  (any error: the request goes on)

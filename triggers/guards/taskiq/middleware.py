@@ -33,6 +33,7 @@ from history.store import HistoryStore
 from triggers.guards.arguments import TaskOptions, with_arguments
 from triggers.guards.host import LEFT_OUT, GivenUpError, TaskGuards, Unguarded
 from triggers.guards.taskiq.run import TaskArrival, TaskRun
+from triggers.service.checking import check_switch
 
 try:
     from taskiq import TaskiqMessage, TaskiqMiddleware
@@ -109,6 +110,20 @@ class _TaskiqGuarding(TaskiqMiddleware):
             task.original_func = self._wrapped(task)
         _current.set(TaskArrival(message, asyncio.get_running_loop()))
         return message
+
+    def startup(self) -> None:
+        """Refuse options of tasks under which they would not be guarded, or none of their runs could begin.
+
+        Raises:
+            ConfigurationError: naming the task and the option.
+        """
+        for name, task in self.broker.get_all_tasks().items():
+            check_switch(f"task {name}: guarded", task.labels.get("guarded", True))
+            if task.labels.get("guarded", True):
+                function = unwrap(task.original_func)
+                is_sent_whole = DependencyGraph(function).is_empty()
+                key = task.labels.get("uuid")
+                self._guards.check_key(f"task {name}", key, function, sent_whole=is_sent_whole)
 
     async def shutdown(self) -> None:
         await self._guards.aclose()

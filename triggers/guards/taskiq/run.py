@@ -20,18 +20,16 @@ from triggers.guards.host import (
     NO_RESULT,
     End,
     GivenUpError,
-    Key,
     TaskGuards,
     called_with,
     error_of,
     given,
-    key_of,
     log_failure,
     not_now,
     running_here,
-    uuid_for,
     waits_for_itself,
 )
+from triggers.guards.keys import Key, key_of, uuid_for
 from triggers.service.failures import HostRetryError
 from triggers.service.keeping import FailedBeforeError
 from triggers.service.outcome import Outcome

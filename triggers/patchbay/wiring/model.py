@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
+
+from history.entry import LONGEST
 
 #: The port of components that name none.
 DEFAULT_PORT = "DEFAULT"
@@ -24,20 +26,33 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)")
 
 
 def _read_duration(value: Any) -> Any:
-    """Return a duration in pydantic's form: seconds, or text with a unit."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    """Return a duration: from seconds, or text with a unit."""
+    if isinstance(value, timedelta):
         return value
-    if not isinstance(value, str):
-        return timedelta(seconds=value)
-    match = _DURATION.fullmatch(value.strip())
-    if match is None:
+    seconds = value
+    if isinstance(value, str) and (match := _DURATION.fullmatch(value.strip())):
+        seconds = float(match[1]) * _UNITS[match[2]]
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
         raise PydanticCustomError(
             "duration", "is not a duration; write seconds, or a number with ms, s, min, h or d, such as '60s'"
         )
-    return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
+    if seconds > LONGEST.total_seconds():
+        raise PydanticCustomError("duration", "is longer than a hundred years; write a shorter one")
+    return timedelta(seconds=seconds)
 
 
-Duration = Annotated[timedelta, BeforeValidator(_read_duration), Field(ge=timedelta(0))]
+def _check_lease(value: timedelta) -> timedelta:
+    if value < timedelta(seconds=1):
+        raise PydanticCustomError(
+            "lease", "is so short that another process takes what still runs here; write a second or more"
+        )
+    return value
+
+
+Duration = Annotated[timedelta, BeforeValidator(_read_duration)]
+
+#: How long a message in limbo belongs to the process that has taken it.
+Lease = Annotated[Duration, AfterValidator(_check_lease)]
 
 #: The name of anything in the file.
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -190,7 +205,7 @@ class OptionsEntry(_Part):
     delays: bool = True
     release_interval: Duration = timedelta(seconds=1)
     release_attempts: int = Field(default=5, ge=1, le=99)
-    lease: Duration = timedelta(seconds=60)
+    lease: Lease = timedelta(seconds=60)
 
 
 class PatchBayFile(_Part):

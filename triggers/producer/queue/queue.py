@@ -29,6 +29,7 @@ from triggers.producer.queue.file import BUSY_TIMEOUT_SECONDS, prepare
 from triggers.producer.queue.rows import LockedRowError, Queued, QueueRows, UnreadableRow
 from triggers.producer.settings import DEFAULT_QUEUE_LIMIT, UNLIMITED
 from triggers.providers.provider import ProviderUnavailableError
+from triggers.service.checking import check_duration
 
 _log = logging.getLogger(__name__)
 
@@ -275,7 +276,12 @@ class ClientQueue:
 
         All of them by default. An expired message loses its expiration; ``time_to_live`` gives each a new
         one. The limit does not apply: nothing may be lost.
+
+        Raises:
+            ConfigurationError: ``time_to_live`` is not a duration: each message would fail again.
         """
+        if time_to_live is not None:
+            check_duration("time_to_live", time_to_live)
         chosen = [event for event in self.failed() if numbers is None or event.number in numbers]
         now = datetime.now(UTC)
         requeued = 0

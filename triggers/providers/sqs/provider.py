@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from functools import partial
 from math import ceil
 from typing import Any, Self, cast
+from uuid import uuid4
 
 from history.errors import ConfigurationError
 from history.message import Message
@@ -27,10 +28,13 @@ NO_GROUP = "none"
 
 @dataclass(frozen=True, slots=True)
 class SqsOutgoing:
-    """A message for a queue; ``name`` is its JMSMessageID, ``delay`` in seconds."""
+    """A message for a queue; ``delay`` is in seconds.
+
+    A FIFO queue drops a message whose ``once`` it has had within five minutes.
+    """
 
     sent: Sent
-    name: str
+    once: str
     group: str | None
     delay: int
 
@@ -94,8 +98,7 @@ def _entry(queue: str, number: str, message: SqsOutgoing) -> dict[str, Any]:
         "MessageAttributes": dict(message.sent.attributes),
     }
     if queue.endswith(FIFO):
-        # By the name, not the uuid: the history must judge what is sent again on purpose.
-        entry |= {"MessageGroupId": message.group or NO_GROUP, "MessageDeduplicationId": message.name[:128]}
+        entry |= {"MessageGroupId": message.group or NO_GROUP, "MessageDeduplicationId": message.once}
     elif message.delay:
         entry["DelaySeconds"] = message.delay
     return entry
@@ -217,4 +220,6 @@ def _outgoing(message: Message, now: datetime) -> SqsOutgoing:
     if is_later(message, now):
         due = cast("datetime", message.delivery_time)
         delay = ceil((due - now).total_seconds())
-    return SqsOutgoing(encode(message), message.message_id or "", message.group_id, delay)
+    # New each time: only boto3, which repeats a request by itself, must not store it twice. The history
+    # judges what is sent again on purpose. Not the JMSMessageID, because copies of a message share it.
+    return SqsOutgoing(encode(message), uuid4().hex, message.group_id, delay)

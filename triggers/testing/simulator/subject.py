@@ -16,7 +16,8 @@ from history.message import Message
 from history.store import HistoryStore
 from triggers.declaration.trigger import Trigger
 from triggers.guards.guard import Guard
-from triggers.guards.host import APPLICATIONS, key_of
+from triggers.guards.host import APPLICATIONS
+from triggers.guards.keys import key_of
 from triggers.pipeline.pipeline import MessagePipeline
 from triggers.pipeline.undecided import UndecidedClaims
 from triggers.service.signatures import innermost, is_async

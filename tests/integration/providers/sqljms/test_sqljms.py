@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection, text
@@ -58,6 +59,19 @@ class TestSending:
         assert bodies(database) == []
         send(provider, "orders", Message(body="later"))
         assert bodies(database, "orders") == ["later"]
+
+    @pytest.mark.parametrize(
+        ("batch", "uuid", "setting"), [(["a", "b"], "u", "uuid"), ("ab", None, "bodies")]
+    )
+    def test_a_batch_is_several_messages_each_under_its_own_uuid(
+        self, database: Database, batch: Any, uuid: str | None, setting: str
+    ) -> None:
+        provider = database.provider()
+
+        with database.engine.begin() as connection, pytest.raises(ConfigurationError) as refused:
+            provider.sending(connection).send_batch(QUEUE, batch, uuid=uuid)
+
+        assert (refused.value.setting, bodies(database)) == (setting, [])
 
     def test_who_comes_later_hears_that_it_begins_now(
         self, database: Database, caplog: pytest.LogCaptureFixture

@@ -259,6 +259,12 @@ class TestOnce:
         (lambda: protect("x", history=3), "history"),  # type: ignore[arg-type]
         (lambda: protect("x", history=None, lease=30), "lease"),  # type: ignore[arg-type]
         (lambda: protect("x", history=None).handle("u", "no call"), "call: 'no call' cannot be called"),  # type: ignore[arg-type]
+        (
+            lambda: protect("x", history=None).handle("u", partial(asyncio.sleep, 0)),
+            "call: it is a coroutine function; use ahandle",
+        ),
+        (lambda: protect("x", history=None).handle("u", list, body=object()), "body: must be bytes or JSON"),
+        (lambda: protect("x", history=None).handle("u", list, delivery_count=0), "delivery_count: "),
         (running, "no guard runs anything here"),
     ],
 )

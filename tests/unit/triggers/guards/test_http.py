@@ -4,8 +4,11 @@ import asyncio
 import json
 from collections.abc import Mapping, MutableMapping
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import pytest
 
@@ -13,7 +16,7 @@ from history import MemoryHistory
 from history.support.redaction import CARD_NUMBERS, Redact
 from triggers import ConfigurationError
 from triggers.guards.http import IdempotencyKey, Request
-from triggers.guards.http.middleware import Caller
+from triggers.guards.http.options import Caller
 from triggers.guards.http.quota import Quota
 from triggers.guards.http.request import CREDENTIALS, default_caller
 
@@ -336,6 +339,62 @@ async def _never(*_: Any) -> Any:
     raise AssertionError
 
 
+class TestShutdown:
+    """An application that ends, as a server tells it by ASGI's lifespan."""
+
+    @pytest.fixture
+    def seen(self) -> list[str]:
+        return []
+
+    async def ended(self, app: Any, seen: list[str]) -> None:
+        async def send(event: Sent) -> None:
+            seen.append(event["type"])
+
+        await app({"type": "lifespan"}, _never, send)
+
+    def guarded(self, folder: Path, guard: dict[str, Any], seen: list[str]) -> IdempotencyKey:
+        async def application(scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] == "http":
+                await receive()
+                await send({"type": "http.response.start", "status": 204, "headers": []})
+                await send({"type": "http.response.body"})
+                return
+            for event in ("startup", "shutdown"):
+                seen.append(str(guard["app"].guard.store_for_asyncio() is guard["store"]))
+                await send({"type": f"lifespan.{event}.complete"})
+
+        guard["app"] = app = IdempotencyKey(application, history=f"sqlite:///{folder / 'keys.sqlite3'}")
+        guard["store"] = app.guard.store_for_asyncio()
+        return app
+
+    async def test_its_connections_are_closed_before_the_end_is_reported(
+        self, tmp_path: Path, seen: list[str]
+    ) -> None:
+        guard: dict[str, Any] = {}
+        app = self.guarded(tmp_path, guard, seen)
+        assert (await ask(app)).status == HTTPStatus.NO_CONTENT
+
+        await self.ended(app, seen)
+
+        assert seen == ["True", "lifespan.startup.complete", "True", "lifespan.shutdown.complete"]
+        assert app.guard.store_for_asyncio() is not guard["store"]
+        assert (await ask(app)).headers["idempotent-replayed"] == "true"  # it opens them again
+        await app.guard.aclose()
+
+    async def test_the_end_is_reported_even_if_they_cannot_be_closed(
+        self, tmp_path: Path, seen: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def broken() -> None:
+            raise ConnectionError
+
+        app = self.guarded(tmp_path, {}, seen)
+        monkeypatch.setattr(app.guard, "aclose", broken)
+
+        await self.ended(app, seen)
+
+        assert seen[-1] == "lifespan.shutdown.complete"
+
+
 class TestRefusals:
     async def test_a_missing_key_is_refused_where_one_is_required(self, shop: Shop) -> None:
         app = shop.guarded(required=True)
@@ -386,6 +445,9 @@ class TestRefusals:
             *({"history": None}, {"scope": "user"}, {"methods": "POST"}, {"wait": 5}, {"retry": None}),
             *({"authorize": True}, {"authorize": lambda: True}, {"scope": lambda: "ann"}),
             *({"keys_per_hour": number} for number in (0, -1, 1.5, True, "9")),
+            *({"methods": methods} for methods in ((), 5, [5], [""], b"POST")),
+            *({"wait": -timedelta(seconds=1)}, {"required": "no"}, {"name": " "}),
+            *({limit: size} for limit in ("request_limit", "answer_limit") for size in (-1, "9", 1.5, None)),
         ],
         ids="".join,
     )
@@ -493,6 +555,21 @@ class TestWhatAKeyIsBoundTo:
         replies = [await ask(shop.app, headers=nobody, known=who) for who in (ann, bob, ann)]
 
         assert [reply.body for reply in replies] == [b"charge 1", b"charge 2", b"charge 1"]
+
+    async def test_any_identity_says_whose_the_key_is_and_nothing_else(self, shop: Shop) -> None:
+        user = UUID(int=7)
+        identities: list[Any] = [0, 7, user, ["shop", 7], 0, "0", user]
+        remaining = list(identities)
+        app = shop.guarded(scope=lambda _: remaining.pop(0))
+
+        replies = [await ask(app) for _ in identities]
+
+        assert [reply.body[-1:] for reply in replies] == [b"1", b"2", b"3", b"4", b"1", b"1", b"3"]
+        for nobody in (True, object(), {"id": 7}):
+            remaining.append(nobody)
+            with pytest.raises(ConfigurationError, match="scope"):
+                await ask(app)
+        assert len(shop.charged) == 4
 
     @pytest.mark.parametrize("waits", [False, True], ids=["plain", "coroutine"])
     async def test_scope_says_whose_the_key_is(self, shop: Shop, *, waits: bool) -> None:
@@ -746,6 +823,17 @@ class TestShadow:
             "400, it has no key",
             "its body was not whole, or has more than 20 bytes",
         ]
+
+    async def test_a_scope_that_fails_keeps_no_request(
+        self, shop: Shop, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def fails(_: Request) -> str:
+            raise KeyError("x-user")
+
+        app = shop.guarded(scope=fails, shadow=True)
+
+        assert (await ask(app)).status == 201
+        assert "x-user" in caplog.text
 
     async def test_a_failure_is_the_applications_own_and_frees_the_key(
         self, shop: Shop, caplog: pytest.LogCaptureFixture

@@ -3,9 +3,10 @@
 import asyncio
 import inspect
 import time
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -16,6 +17,7 @@ from triggers.patchbay import MessageContext, PatchBay, current_context, read_pa
 from triggers.patchbay.components import bound_to, load_component
 from triggers.patchbay.outputs import Outputs
 from triggers.patchbay.wiring.model import PatchBayFile
+from triggers.providers.memory import MemoryProvider
 
 GOT: list[object] = []
 
@@ -44,6 +46,81 @@ async def until_stopped(context: MessageContext) -> None:
     GOT.append("began")
     await asyncio.to_thread(context.pause, timedelta(hours=1))
     GOT.append("ended")
+
+
+class OnALoop:
+    """A source whose methods are coroutine functions; it ends when it is told to, and not before."""
+
+    def __init__(self) -> None:
+        self.told = asyncio.Event()
+
+    async def start_message_source(self) -> None:
+        GOT.append("began")
+        await self.told.wait()
+        GOT.append("ended")
+
+    async def stop_message_source(self) -> None:
+        GOT.append("told")
+        self.told.set()
+
+
+class PlainStop(OnALoop):
+    def stop_message_source(self) -> None:  # type: ignore[override]
+        GOT.append("told")
+        self.told.set()
+
+
+class AsyncStop(Source):
+    async def stop_message_source(self) -> None:
+        GOT.append("told")
+
+
+class CannotStop(Source):
+    def stop_message_source(self) -> None:
+        raise KeyError("stop")
+
+
+class Called:
+    """An object that is called, by a coroutine function."""
+
+    async def __call__(self, context: MessageContext) -> None:
+        GOT.append(context.name)
+
+
+class CalledSink:
+    async def __call__(self, message: Message) -> None:
+        GOT.append(message.body)
+
+
+called, called_sink = Called(), CalledSink()
+
+
+class AsyncContext(Source):
+    async def set_message_context(self, context: MessageContext) -> None:  # type: ignore[override]
+        raise NotImplementedError
+
+
+class NoContext(Source):
+    def set_message_context(self) -> None:  # type: ignore[override]
+        raise NotImplementedError
+
+
+class StartTakesMore:
+    def start_message_source(self, what: str) -> None:
+        raise NotImplementedError
+
+
+class StopTakesMore(Source):
+    def stop_message_source(self, what: str) -> None:
+        raise NotImplementedError
+
+
+def takes_nothing() -> None:
+    raise NotImplementedError
+
+
+def generates(context: MessageContext) -> Iterator[None]:
+    yield
 
 
 class Needy:
@@ -108,20 +185,107 @@ def test_a_function_and_a_class_receive(component: str) -> None:
 
 def test_a_source_gets_its_context_before_it_is_started(tmp_path: Path) -> None:
     with PatchBay(wiring_of_source(tmp_path, "Source")) as bay:
-        assert bay.components["shop"].context is bay.contexts["shop"]
+        assert bay.components["shop-0"].context is bay.contexts["shop-0"]
         assert GOT == []
         bay.run(until_idle=0.2)
 
     assert GOT == ["started"]
 
 
-def wiring_of_source(folder: Path, source: str) -> PatchBayFile:
+def wiring_of_source(folder: Path, *sources: str) -> PatchBayFile:
     file = folder / "bay.toml"
-    file.write_text(
-        '[providers.main]\nurl = "memory://"\n[[source]]\nname = "shop"\n'
-        f'component = "{here(source)}"\n[[source.output]]\nto = ["orders"]\n'
-    )
+    tables = [
+        f'[[source]]\nname = "shop-{number}"\ncomponent = "{here(source)}"\noutput = [{{ to = ["q"] }}]\n'
+        for number, source in enumerate(sources)
+    ]
+    file.write_text('[providers.main]\nurl = "memory://"\n' + "".join(tables))
     return read_patchbay(file)
+
+
+@pytest.mark.parametrize("source", ["OnALoop", "PlainStop"])
+def test_a_source_on_the_event_loop_is_told_to_end_while_it_can(tmp_path: Path, source: str) -> None:
+    with PatchBay(wiring_of_source(tmp_path, source)) as bay:
+        bay.run(until_idle=0.2)
+
+    assert GOT == ["began", "told", "ended"]
+
+
+def test_a_source_in_a_thread_may_stop_by_a_coroutine_function(tmp_path: Path) -> None:
+    with PatchBay(wiring_of_source(tmp_path, "AsyncStop")) as bay:
+        bay.run(until_idle=0.2)
+
+    assert GOT == ["started", "told"]
+
+
+@pytest.mark.parametrize("other", ["AsyncStop", "PlainStop"])
+def test_a_source_that_cannot_be_told_to_end_keeps_no_other_running(tmp_path: Path, other: str) -> None:
+    with (
+        PatchBay(wiring_of_source(tmp_path, "CannotStop", other)) as bay,
+        pytest.raises(KeyError, match="stop"),
+    ):
+        bay.run(until_idle=0.2)
+
+    assert "told" in GOT
+
+
+@pytest.mark.parametrize("source", ["Source", "until_stopped"])
+def test_it_runs_once(tmp_path: Path, source: str) -> None:
+    with PatchBay(wiring_of_source(tmp_path, source)) as bay:
+        bay.run(until_idle=0.2)
+        done = list(GOT)
+
+        with pytest.raises(ConfigurationError) as refused:
+            bay.run(until_idle=0.2)
+
+    assert (refused.value.setting, GOT) == ("run", done)
+
+
+def test_an_object_may_be_called_as_a_coroutine_function(tmp_path: Path) -> None:
+    with PatchBay(wiring_of_source(tmp_path, "called")) as bay:
+        bay.run(until_idle=0.2)
+    with PatchBay(wiring(here("called_sink"), history=False)) as bay:
+        (one,) = bay.triggers
+        outcome = asyncio.run(one.ahandle(Message(body={"n": 1}, uuid="m1")))
+
+    assert (GOT, outcome.error) == (["shop-0", {"n": 1}], None)
+
+
+@pytest.mark.parametrize(
+    ("source", "setting"),
+    [
+        ("AsyncContext", "component shop-0: set_message_context"),
+        ("NoContext", "component shop-0: set_message_context"),
+        ("StartTakesMore", "source shop-0"),
+        ("StopTakesMore", "source shop-0"),
+        ("takes_nothing", "source shop-0"),
+        ("generates", "service generates"),
+    ],
+)
+def test_what_is_no_source_is_refused_when_it_is_loaded(tmp_path: Path, source: str, setting: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        PatchBay(wiring_of_source(tmp_path, source))
+
+    assert refused.value.setting == setting
+
+
+@pytest.mark.parametrize(
+    ("arguments", "setting"),
+    [
+        ({"providers": {"mian": MemoryProvider()}}, "providers"),
+        ({"providers": {"main": "memory://"}}, "providers['main']"),
+        ({"name": 5}, "name"),
+        ({"parent": "5"}, "parent"),
+        ({"metrics": 9464}, "metrics"),
+        ({"history": 5}, "history"),
+        ({"observe": GOT}, "observe"),
+        ({"clock": 0}, "clock"),
+    ],
+)
+def test_an_argument_is_checked_when_it_is_given(arguments: dict[str, Any], setting: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        PatchBay(wiring(here("plain"), history=False), **arguments)
+
+    assert refused.value.setting == setting
 
 
 async def test_a_source_ends_before_an_error_of_the_run_reaches_the_caller(tmp_path: Path) -> None:

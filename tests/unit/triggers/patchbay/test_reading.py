@@ -57,9 +57,20 @@ def test_what_is_left_out_has_its_default(write: Write) -> None:
     ids=["seconds", "ms", "s", "min", "h", "d"],
 )
 def test_durations_are_seconds_or_have_a_unit(write: Write, told: str, meant: float) -> None:
-    file = read_patchbay(write(f"[patchbay]\nlease = {told}\n{SMALL}"))
+    file = read_patchbay(write(f"[patchbay]\nrelease_interval = {told}\n{SMALL}"))
 
-    assert file.patchbay.lease == timedelta(seconds=meant)
+    assert file.patchbay.release_interval == timedelta(seconds=meant)
+
+
+@pytest.mark.parametrize(
+    "told",
+    ['"99999999999d"', '"40000d"', "inf", "nan", "-1", "true", '"-1s"', '""', "[]", "0", '"0s"', '"999ms"'],
+)
+def test_what_is_no_lease_is_refused_by_name(write: Write, told: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        read_patchbay(write(f"[patchbay]\nlease = {told}\n{SMALL}"))
+
+    assert "line 2, patchbay.lease" in refused.value.setting
 
 
 @pytest.mark.parametrize(

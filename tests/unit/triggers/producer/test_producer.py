@@ -2,13 +2,16 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from history import ConfigurationError, MemoryHistory, Message
 from tests.unit.triggers.producer.producers import Line, arrived, firsts
-from triggers import Producer, ProviderUnavailableError, Retry, Status, send, trigger
+from triggers import Producer, ProviderUnavailableError, Retry, Status, on_delivery_failure, send, trigger
 from triggers.providers.memory import MemoryProvider
 from triggers.service.failures import is_transient
 
@@ -52,6 +55,48 @@ def test_a_batch_arrives_in_order_each_under_its_own_uuid() -> None:
 def test_a_batch_cannot_share_one_uuid() -> None:
     with Producer(MemoryProvider()) as producer, pytest.raises(ConfigurationError, match="uuid"):
         producer.send_batch("orders", ["a", "b"], uuid="u")
+
+
+@pytest.mark.parametrize("bodies", ["abc", b"abc", {"id": 1}, Message(body="x"), 5, None])
+def test_one_body_is_not_taken_apart_as_a_batch(bodies: Any) -> None:
+    provider = MemoryProvider()
+
+    with Producer(provider) as producer, pytest.raises(ConfigurationError) as refused:
+        producer.send_batch("orders", bodies)
+
+    assert (refused.value.setting, arrived(provider)) == ("bodies", [])
+
+
+#: What is wrong, with a producer and a folder, and the argument that the error names.
+WRONG: list[tuple[Callable[[Any, Any], object], str]] = [
+    (lambda producer, _: producer.send(5, "x"), "destination"),
+    (lambda producer, _: producer.send(None, "x"), "destination"),
+    (lambda producer, _: producer.send("", "x"), "destination"),
+    (lambda producer, _: producer.send("orders", "x", properties=5), "properties"),
+    (lambda producer, _: producer.send("orders", "x", properties=["shop"]), "properties"),
+    (lambda producer, _: producer.reply("orders", "x"), "request"),
+    (lambda producer, _: producer.queue.requeue(time_to_live=5), "time_to_live"),
+    (lambda producer, _: producer.queue.requeue(time_to_live=timedelta(seconds=-5)), "time_to_live"),
+    (lambda _, folder: Producer("memory://", queue=folder), "queue"),
+    (lambda _, folder: Producer("memory://", queue=folder / "none" / "q"), "queue"),
+    (lambda _, __: Producer("memory://", alias=" "), "alias"),
+    (lambda _, __: Producer("memory://", alias="\ud800"), "alias"),
+    (lambda _, __: on_delivery_failure()(cast("Any", 5)), "on_delivery_failure"),
+    (lambda _, __: on_delivery_failure()(cast("Any", MemoryProvider().for_asyncio)), "on_delivery_failure"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "setting"), WRONG)
+def test_what_is_wrong_is_refused_when_it_is_given(
+    wrong: Callable[[Any, Any], object], setting: str, tmp_path: Path
+) -> None:
+    with (
+        Producer("memory://", queue=tmp_path / "queue") as producer,
+        pytest.raises(ConfigurationError) as refused,
+    ):
+        wrong(producer, tmp_path)
+
+    assert refused.value.setting == setting
 
 
 def test_an_empty_batch_is_no_send() -> None:

@@ -19,6 +19,8 @@ from tests.unit.triggers.producer.producers import Line, arrived
 from triggers import Consumer, Producer, Trigger, trigger
 from triggers.providers import Provider
 from triggers.providers.memory import MemoryProvider
+from triggers.providers.nats.settings import check_subject
+from triggers.providers.sqs.settings import check_queue
 
 SOON = timedelta(seconds=patience(10.0))
 SHORT = timedelta(milliseconds=50)
@@ -141,15 +143,17 @@ def test_the_destination_for_replies_is_gone_with_its_producer() -> None:
     assert list(drive(receiver.receive(1, timedelta(0)))) == []
 
 
-def test_a_provider_without_temporary_destinations_gets_one_of_a_unique_name() -> None:
+@pytest.mark.parametrize("alias", ["shop", "shop: Rome / 1, the one with a long name"])
+def test_without_temporary_destinations_replies_have_one_that_every_broker_takes(alias: str) -> None:
     line = Line()
 
-    with answering(line, echo), Producer(line, alias="shop") as producer:
-        reply = producer.request("questions", 1, timeout=SOON)
+    with answering(line, echo), Producer(line, alias=alias) as producer:
+        first, second = (producer.request("questions", number, timeout=SOON) for number in range(2))
 
-    assert reply is not None
-    assert reply.destination is not None
-    assert reply.destination.startswith("doubtless.replies.shop.")
+    assert first is not None
+    assert second is not None
+    name = first.destination or ""
+    assert check_queue(name) == check_subject(name, sending=True) == name == second.destination
 
 
 class Quote(BaseModel):

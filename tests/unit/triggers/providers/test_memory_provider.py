@@ -3,14 +3,17 @@
 import asyncio
 import threading
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from typing import cast
+
+import pytest
 
 from history.bridge import drive
 from history.message import Message
 from tests.fixtures.threads import in_threads
 from tests.fixtures.waiting import PATIENCE
 from triggers.providers.memory import MemoryProvider
-from triggers.providers.provider import Received
+from triggers.providers.provider import Arrival, Received
 
 LONG = timedelta(hours=1)
 
@@ -78,3 +81,17 @@ def test_threads_share_a_subscription_without_losing_or_doubling() -> None:
     in_threads(lambda number: work(f"w{number}"), range(4))
 
     assert sorted(map(str, found)) == sorted(map(str, range(2000)))
+
+
+@pytest.mark.parametrize("delay", [None, timedelta(milliseconds=100)], ids=["now", "later"])
+def test_a_body_that_its_sender_changes_afterwards_arrives_as_it_was_sent(delay: timedelta | None) -> None:
+    provider = MemoryProvider()
+    due = None if delay is None else datetime.now(UTC) + delay
+    message = Message(body={"lines": [1]}, delivery_time=due)
+    drive(provider.send("orders", [message]))
+
+    cast("dict[str, list[int]]", message.body)["lines"].append(2)
+
+    receiver = drive(provider.open_receiver("orders", subscription="s", name="a"))
+    (came,) = drive(receiver.receive(1, timedelta(seconds=PATIENCE)))
+    assert cast("Arrival", came).message.body == {"lines": [1]}

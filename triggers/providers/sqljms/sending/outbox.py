@@ -10,7 +10,7 @@ from history.bridge import drive
 from history.message import Message
 from history.sql.database.engine import AnyConnection, execute, execute_each, fetch
 from history.sql.statements.dialects import Dialect
-from triggers.providers.outgoing import Body, SendOptions, SentMessage, compose
+from triggers.providers.outgoing import Body, SendOptions, SentMessage, compose, compose_batch
 from triggers.providers.sqljms.codec import COLUMNS, encode
 from triggers.providers.sqljms.destinations import FIND, Destination, find_or_make, keep_for_nobody
 from triggers.providers.sqljms.link import SqlLink
@@ -248,7 +248,7 @@ class TransactionOutbox:
         self, destination: str, bodies: Sequence[Body | Message], **options: Unpack[SendOptions]
     ) -> Sequence[SentMessage]:
         """Send many messages on an asyncio connection; see :meth:`send_batch`."""
-        return await self._send(destination, [compose(destination, body, **options) for body in bodies])
+        return await self._send(destination, compose_batch(destination, bodies, **options))
 
     async def _send(self, destination: str, messages: Sequence[Message]) -> Sequence[SentMessage]:
         names = await self._outbox.send_inside(self._connection, destination, messages)
