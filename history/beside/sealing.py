@@ -64,7 +64,8 @@ def read_label(text: str | bytes, cipher: Cipher | None) -> ParkedLabel:
         pydantic.ValidationError: it cannot be read.
     """
     label = ParkedLabel.model_validate_json(text)
-    if (_ENCRYPTED if isinstance(text, str) else _ENCRYPTED.encode()) not in text:  # nearly all of them
+    stored = text if isinstance(text, bytes) else text.encode(errors="replace")
+    if _ENCRYPTED.encode() not in stored:  # nearly all labels
         return label
     encrypted = _StoredLabel.model_validate_json(text).encrypted
     if encrypted is None:
