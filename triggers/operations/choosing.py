@@ -64,7 +64,7 @@ class Selection:
         texts = "\n".join([label.reason, *(text for text in error if text is not None)])
         return (
             (self.kind is None or label.kind is _KINDS[self.kind])
-            and (self.uuid is None or fnmatchcase(label.uuid or "", self.uuid))
+            and (self.uuid is None or fnmatchcase(label.uuid or "", self.uuid.replace("[", "[[]")))
             and (self.containing is None or self.containing.lower() in texts.lower())
             and (self.host is None or host_of(label) == self.host)
             and (self.older is None or age > self.older)
