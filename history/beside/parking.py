@@ -77,6 +77,10 @@ class Parking:
         self.cipher = cipher
         self._triggers = triggers
 
+    async def names(self, trigger: str | None = None) -> Sequence[str]:
+        """Return the name of this trigger; without one, of all triggers of the store, sorted."""
+        return sorted(await self._triggers()) if trigger is None else [trigger]
+
     async def park(self, parked: Sequence[Parked]) -> None:
         """Park messages, up to :data:`~history.store.CLAIM_BATCH` of a trigger in one step.
 
@@ -93,7 +97,7 @@ class Parking:
     async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
         """Return one parked message; a unique beginning of its id is enough."""
         beginning, messages = parked_id.encode(errors="replace"), list[Parked]()
-        for name in await self._names(trigger):
+        for name in await self.names(trigger):
             whole = await self._read(name, [beginning])
             if not whole:
                 labels = await self._records.page(name, LABELS, prefix=beginning, limit=2)
@@ -104,9 +108,15 @@ class Parking:
     async def list(self, *, trigger: str | None = None, limit: int = 1000) -> Sequence[Parked]:
         """Return parked messages of one trigger or all, oldest first.
 
-        It walks through the labels, and reads only these messages.
+        It walks through all labels, and holds only about twice ``limit`` of them at a time. It reads only
+        these messages.
         """
-        oldest = oldest_first(await all_labels(self, trigger, limit=LABELS_READ))[:limit]
+        oldest: Sequence[ParkedLabel] = []
+        async for page in label_pages(self, trigger, limit=LABELS_READ):
+            oldest = [*oldest, *page.labels]
+            if len(oldest) > 2 * limit:
+                oldest = oldest_first(oldest)[:limit]
+        oldest = oldest_first(oldest)[:limit]
         messages: list[Parked] = []
         for name in dict.fromkeys(label.trigger_name for label in oldest):
             keys = [_key(label) for label in oldest if label.trigger_name == name]
@@ -124,7 +134,7 @@ class Parking:
         last, _, current = (cursor or " ").partition(" ")
         labels: list[ParkedLabel] = []
         left = limit
-        for name in [name for name in await self._names(trigger) if name >= current]:
+        for name in [name for name in await self.names(trigger) if name >= current]:
             before = bytes.fromhex(last) if last and name == current else None
             page = await self._records.page(name, LABELS, before=before, limit=left)
             labels += await self._labels(name, page)
@@ -133,10 +143,20 @@ class Parking:
                 return LabelPage(labels, f"{page[-1].key.hex()} {name}")
         return LabelPage(labels, None)
 
+    async def beginning(self, beginning: str, *, limit: int) -> Sequence[ParkedLabel]:
+        """Return the labels of messages whose ids begin like this, at most ``limit`` of each trigger."""
+        labels: list[ParkedLabel] = []
+        for name in await self.names():
+            prefix = beginning.encode(errors="replace")
+            labels += await self._labels(
+                name, await self._records.page(name, LABELS, prefix=prefix, limit=limit)
+            )
+        return labels
+
     async def of_uuid(self, uuid: str, *, trigger: str | None = None) -> Sequence[ParkedLabel]:
         """Return the labels of all messages with one uuid, oldest first, by a key of its digest."""
         wanted, labels = encodable(uuid), list[ParkedLabel]()
-        for name in await self._names(trigger):
+        for name in await self.names(trigger):
             keys = await all_records(self._records, name, UUIDS, prefix=digest(wanted)[:_DIGEST])
             if ids := [record.key[_DIGEST:] for record in keys]:
                 stored = await self._records.get(name, LABELS, ids)
@@ -150,7 +170,7 @@ class Parking:
 
     async def count(self, *, trigger: str | None = None) -> int:
         """Count the parked messages."""
-        return sum([await self._records.count(name, LABELS) for name in await self._names(trigger)])
+        return sum([await self._records.count(name, LABELS) for name in await self.names(trigger)])
 
     async def decide(
         self, trigger: str, decision: OperatorDecision, chosen: Sequence[Decided]
@@ -197,9 +217,6 @@ class Parking:
         records = {record.token: record for record in readable("decision", named, partial(_record, trigger))}
         return DecisionPage(list(records.values()), page.cursor)
 
-    async def _names(self, trigger: str | None) -> Sequence[str]:
-        return sorted(await self._triggers()) if trigger is None else [trigger]
-
     async def _read(self, trigger: str, ids: Sequence[bytes]) -> Sequence[Parked]:
         messages: list[Parked] = []
         for start in range(0, len(ids), READ):
@@ -236,18 +253,15 @@ class Parking:
             label = read_label(record.value, self.cipher)
         except ValidationError:
             return None
+        if _key(label) != record.key:
+            return None
         copies = max(record.version, 1)
-        return label.model_copy(update={"copies": copies}) if _key(label) == record.key else None
+        return label if copies == label.copies else label.model_copy(update={"copies": copies})
 
 
 def label_pages(lot: Parking, trigger: str | None, *, limit: int = 200) -> AsyncIterator[LabelPage]:
     """Walk through a lot, for one trigger or all; a page is read only when the caller wants it."""
     return pages(lambda cursor: lot.labels(trigger=trigger, cursor=cursor, limit=limit))
-
-
-async def all_labels(lot: Parking, trigger: str | None, *, limit: int = 200) -> Sequence[ParkedLabel]:
-    """Return all labels of a lot, for one trigger or all; a label may occur twice."""
-    return [label async for page in label_pages(lot, trigger, limit=limit) for label in page.labels]
 
 
 def _key(parked: Parked | ParkedLabel | Decided) -> bytes:

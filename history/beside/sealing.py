@@ -63,12 +63,15 @@ def read_label(text: str | bytes, cipher: Cipher | None) -> ParkedLabel:
     Raises:
         pydantic.ValidationError: it cannot be read.
     """
-    stored = _StoredLabel.model_validate_json(text)
-    label = ParkedLabel(**stored.model_dump(exclude={_ENCRYPTED}))
-    if stored.encrypted is None:
+    label = ParkedLabel.model_validate_json(text)
+    stored = text if isinstance(text, bytes) else text.encode(errors="replace")
+    if _ENCRYPTED.encode() not in stored:  # nearly all labels
+        return label
+    encrypted = _StoredLabel.model_validate_json(text).encrypted
+    if encrypted is None:
         return label
     try:
-        error = _decrypted(cipher, stored.encrypted, _about_label(label)).decode("utf-8", "replace")
+        error = _decrypted(cipher, encrypted, _about_label(label)).decode("utf-8", "replace")
     except DecryptionError as failure:
         error = _told(failure)
     return label.model_copy(update={"error_message": error})

@@ -61,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Raises:
         SystemExit: always, with the exit code.
     """
+    _survive_closed_streams()
     _survive_strange_encodings(sys.stdout, sys.stderr)
     log_to_stderr()
     state = CliState()
@@ -115,6 +116,14 @@ def _report_others(error: Exception, state: CliState) -> int:
     hint = "" if state.verbose else "; --verbose shows where"
     state.complain(f"{type(error).__name__}: {first_line(error)}{hint}")
     return 1
+
+
+def _survive_closed_streams() -> None:
+    """Write to nowhere in place of a stream that the caller has closed: Python has None for it."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # It gets the free number of that stream, so no database or socket does.
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115  (until the end)
 
 
 def _survive_strange_encodings(*streams: TextIO) -> None:

@@ -28,6 +28,7 @@ from triggers.cli.shared.options import (
 )
 from triggers.cli.shared.output import CliState
 from triggers.cli.shared.sinks import SINKS_OPTION, listening
+from triggers.configuration.hiding import hidden
 from triggers.consumer.core import AsyncConsumer, Consumer
 from triggers.consumer.options import AnyTrigger
 from triggers.consumer.supervisor import supervise
@@ -178,13 +179,13 @@ def _several(number: int, noun: str, nouns: str | None = None) -> str:
 def _parked_at(trigger: AnyTrigger, history: str | None) -> str | None:
     """Return the history with the parked messages of a trigger, unless the commands find it by themselves.
 
-    A URL with an account is not printed, because it may have a password.
+    A URL with an account or a secret option is not printed.
     """
     own = trigger.settings.parking or trigger.history_source
     url = own if isinstance(own, str) else history
     if url is None or url == URL:
         return None
-    return url if "@" not in url else "URL"
+    return url if hidden(url) == url else "URL"
 
 
 def _consume(

@@ -28,7 +28,7 @@ def read_configuration(file: Path | str | None = None) -> Configuration:
             the file or variable, and for an unknown key the nearest known one.
     """
     named = file or os.environ.get(FILE_VARIABLE)
-    path = FILE if FILE.exists() else None
+    path = FILE if os.path.lexists(FILE) else None  # a link to a file that is missing is an error
     setting = str(FILE)
     if named:
         path, setting = Path(named), "--config" if file else FILE_VARIABLE

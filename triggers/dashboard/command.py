@@ -7,8 +7,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import typer
 
@@ -111,7 +113,7 @@ def dashboard(
         proxy=proxy,
         idle=timedelta(minutes=idle),
         bodies=Role.named(bodies, "--bodies"),
-        hosts=frozenset({*LOOPBACK, host, *(name.lower() for name in allowed_host or ())}),
+        hosts=frozenset({*LOOPBACK, *map(_host_named, (host, *(allowed_host or ())))}),
         https=https,
         security_log=SecurityLogging(file=security_log, kept_for=timedelta(days=security_log_days)),
     )
@@ -164,6 +166,20 @@ def _proxy(
         f"is missing, and {option} does nothing without it",
         "say in which header the proxy names who has signed in, or leave the other out",
     )
+
+
+def _host_named(text: str) -> str:
+    """Return a host name as the requests of browsers have it: in lower case, without scheme and port.
+
+    Raises:
+        ConfigurationError: the text names no host.
+    """
+    with suppress(ValueError):
+        return str(ip_address(text))
+    with suppress(ValueError):
+        if name := urlsplit(text if "//" in text else f"//{text}").hostname:
+            return name
+    raise ConfigurationError("--allowed-host", f"{text} names no host", "write one such as desk.example.com")
 
 
 def _draw(host: str) -> Token:

@@ -1,7 +1,6 @@
 """The parked messages of a command: by ids, or all that match the filters."""
 
-from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -65,7 +64,7 @@ class Selection:
         texts = "\n".join([label.reason, *(text for text in error if text is not None)])
         return (
             (self.kind is None or label.kind is _KINDS[self.kind])
-            and (self.uuid is None or fnmatchcase(label.uuid or "", self.uuid))
+            and (self.uuid is None or fnmatchcase(label.uuid or "", self.uuid.replace("[", "[[]")))
             and (self.containing is None or self.containing.lower() in texts.lower())
             and (self.host is None or host_of(label) == self.host)
             and (self.older is None or age > self.older)
@@ -107,23 +106,18 @@ def get(lot: Parking, parked_id: str) -> Parked:
     parked = drive(lot.get(parked_id)) if parked_id else None
     if parked is not None:
         return parked
-    matching, of_uuid = set[str](), set[str]()
-    for label in walk(lot, Selection()):
-        if label.id.startswith(parked_id):
-            matching.add(label.id)
-        elif label.uuid == parked_id:
-            of_uuid.add(label.id)
-    if matching:
+    if matching := drive(lot.beginning(parked_id, limit=NAMED + 1)):
         problem, remedy = f"{parked_id!r} is not unique: {_some(matching)}", "give more of it"
-    elif of_uuid:
+    elif of_uuid := drive(lot.of_uuid(parked_id)):
         problem, remedy = f"{parked_id!r} is a uuid, not the id of a parked message", f"give {_some(of_uuid)}"
     else:
         raise NotParkedError(parked_id)
     raise ConfigurationError("PARKED_ID", problem, remedy)
 
 
-def _some(ids: AbstractSet[str]) -> str:
-    """Return the first ids as text."""
+def _some(labels: Iterable[ParkedLabel]) -> str:
+    """Return the ids of messages as text; only the first ones if there are many."""
+    ids = {label.id for label in labels}
     return ", ".join(sorted(ids)[:NAMED]) + (", ..." if len(ids) > NAMED else "")
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from history.beside.parking import Parking
 from history.beside.security import SecurityEvent
-from history.bridge import drive, drive_each
+from history.bridge import drive_each
 from history.store import HistoryStore
 from history.store.decisions import LONGEST_UUID, DecisionKind, DecisionRecord, Ended, OperatorDecision
 from history.store.parking import ParkedLabel
 from history.support.paging import pages
-from triggers.operations.choosing import NAMED, Selection, walk
+from triggers.operations.choosing import NAMED
 from triggers.security.commands import command_record, recorded, targets
 
 #: How many of the latest records of a trigger are searched for a decision about one message.
@@ -46,12 +46,6 @@ def decided_under(
 def decider(row: Mapping[str, Any]) -> str:
     """Return who has decided: "ana, as root@host" for the command line, else only the name."""
     return str(row["by"]) if row["as_user"] is None else f"{row['by']}, as {row['as_user']}"
-
-
-def lot_names(lot: Parking, store: HistoryStore | None) -> Sequence[str]:
-    """Name the triggers of a lot; a trigger that has only decisions left is known to its history."""
-    names = {label.trigger_name for label in walk(lot, Selection())}
-    return sorted(names if store is None else {*names, *drive(store.triggers())})
 
 
 def decision_rows(lot: Parking, trigger: str) -> Iterator[dict[str, Any]]:

@@ -35,9 +35,29 @@ def test_it_prints_an_address_that_signs_in_and_ends_with_a_signal(
     assert event.startswith("data: ")
 
 
+@pytest.mark.parametrize("named", ["Desk.example.com", "desk.example.com:8443", "https://desk.example.com/"])
+def test_a_host_name_is_allowed_however_a_person_writes_it(
+    doubtless: InProcess, redis_url: str, named: str
+) -> None:
+    process = doubtless.start("dashboard", "--port", "0", "--allowed-host", named, "--history", redis_url)
+    assert process.stdout is not None
+    try:
+        address = process.stdout.readline().split()[-1].partition("sign-in")[0]
+        answers = [
+            httpx.get(f"{address}livez", headers={"host": host}, timeout=PATIENCE).status_code
+            for host in ("desk.example.com", "desk.example.com:8443", "other.example.com")
+        ]
+    finally:
+        process.kill()
+        process.communicate()
+
+    assert answers == [200, 200, 400]
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
+        (["nothing_here", "--allowed-host", "https://"], "--allowed-host: https:// names no host"),
         (["--host", "0.0.0.0"], "--tokens: it is missing, and 0.0.0.0 is reached from elsewhere"),  # noqa: S104
         (["--bodies", "everybody"], "--bodies: 'everybody' is no role"),
         (["--tokens", "none.txt"], "--tokens: none.txt cannot be read"),

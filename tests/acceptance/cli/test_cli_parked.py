@@ -10,6 +10,7 @@ import pytest
 
 from history import Claim, EntryOutcome, Message, open_history
 from history.beside.kept import KeepsBeside
+from history.beside.parking import Parking
 from history.bridge import drive
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
 from tests.acceptance.command_line import Answer, finish
@@ -134,6 +135,18 @@ def test_show_prints_the_fields_of_an_unreadable_delivery(desk: Desk) -> None:
     answer = desk("show", "u1u1")
 
     assert (answer.json["kind"], answer.json["message"], answer.json["raw"]) == ("unreadable", None, raw)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(["show", "nope"], 1), (["show", "n-7"], 2), (["show", "u"], 2), (["decisions"], 0)]
+)
+def test_a_look_for_one_message_or_for_decisions_does_not_read_the_whole_lot(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int
+) -> None:
+    desk.park(aside("u1", "N-1"), aside("u2", "N-2"), aside("n-7", "N-7", id="p7"))
+    monkeypatch.delattr(Parking, "labels")
+
+    assert desk(*words).code == code
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,17 @@ def test_what_is_parked_in_the_local_file_is_settled_in_the_history(
     assert [(one["id"], one["uuid"]) for one in row["messages"]] == [("u1u1", "u1")]
 
 
+@pytest.mark.parametrize("pattern", ["order[1]", "*[1]", "?rder[1*"])
+def test_a_bracket_in_the_pattern_of_a_uuid_is_a_bracket(
+    doubtless: InProcess, redis_url: str, store: KeepsBeside, pattern: str
+) -> None:
+    park(store, aside("order1", 1), aside("order[1]", 1))
+
+    doubtless("parked", "discard", "--uuid", pattern, "--yes", "--history", redis_url)
+
+    assert ids_in(store) == ["order1" * 2]
+
+
 @pytest.mark.parametrize(
     ("words", "found"),
     [

@@ -88,13 +88,18 @@ def test_the_next_command_of_the_summary_lists_what_is_parked(doubtless: InProce
     assert sorted(one["uuid"] for one in listed.json) == ["N-1", "N-2"]
 
 
-def test_no_password_is_in_the_next_command(doubtless: InProcess, private_redis: RedisServer) -> None:
-    url = private_redis.url.replace("redis://", "redis://default:open-sesame@")
+@pytest.mark.parametrize(("account", "option"), [("default:open-sesame@", ""), ("", "?password=open-sesame")])
+def test_no_password_is_in_the_next_command(
+    doubtless: InProcess, private_redis: RedisServer, account: str, option: str
+) -> None:
+    url = private_redis.url.replace("redis://", f"redis://{account}") + option
     with connected(private_redis.url) as client:
         client.acl_setuser("default", enabled=True, reset_passwords=True, passwords=["+open-sesame"])
     send(url, "orders", "fails")
 
-    answer = doubtless(*words(url, "-t", "book", "--until-idle", "0.3"))
+    answer = doubtless(
+        *("run", "shop", "--provider", url, "--history", url, "-t", "book", "--until-idle", "0.3")
+    )
 
     assert answer.out.splitlines()[-1] == "Next: doubtless parked list --trigger book --history URL"
     assert "open-sesame" not in answer.out + answer.err

@@ -133,6 +133,32 @@ def test_a_server_that_is_not_there_is_exit_code_3(doubtless: InProcess, words: 
     assert "secret" not in answer.error
 
 
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("run shop --until-idle 0.2", 0),
+        ("history show", 1),
+        ("history stats --history sqlite:///none.db", 2),
+        (f"history stats --history redis://127.0.0.1:{closed_port()}", 3),
+    ],
+)
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_closed_stream_does_not_change_the_exit_code(
+    doubtless: InProcess, words: str, code: int, closed: str
+) -> None:
+    (doubtless.folder / "doubtless.sqlite3").touch()
+
+    ended = subprocess.run(
+        ["/bin/sh", "-c", f"{sys.executable} -m triggers.cli {words} {closed}"],
+        cwd=doubtless.folder,
+        env=doubtless.environment,
+        capture_output=True,
+        check=False,
+    )
+
+    assert (ended.returncode, b"Traceback" in ended.stderr) == (code, False)
+
+
 def test_a_module_that_fails_is_told_with_its_own_error_and_the_place(doubtless: InProcess) -> None:
     (doubtless.folder / "mine.py").write_text("\n\nraise RuntimeError('boom [red]x[/red]')")
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from history.beside.kept import KeepsBeside
-from history.beside.parking import LABELS, MESSAGES, all_labels, label_pages
+from history.beside.parking import LABELS, MESSAGES, label_pages
 from history.contract.common import ODD_NAMES, TRIGGER
 from history.contract.records import records_in
 from history.json_text import read_json
@@ -43,7 +43,8 @@ async def labels_once(
     store: KeepsBeside, *, trigger: str | None = None, limit: int = 200
 ) -> Sequence[ParkedLabel]:
     """Walk through the parked messages; return each label once, in the order of the ids."""
-    labels = each_once(await all_labels(store.parking, trigger, limit=limit))
+    pages = label_pages(store.parking, trigger, limit=limit)
+    labels = each_once([label async for page in pages for label in page.labels])
     return sorted(labels, key=lambda label: (label.trigger_name, label.id))
 
 
@@ -293,6 +294,30 @@ class ParkingContract:
         assert [message.uuid for message in await store.parking.list(limit=2)] == ["u1", "u2"]
         assert [message.uuid for message in await store.parking.list(trigger=TRIGGER)] == ["u1", "u3"]
         assert list(await store.parking.list(trigger="nobody's")) == []
+
+    async def test_the_oldest_are_listed_from_all_pages(
+        self, store: KeepsBeside, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("history.beside.parking.LABELS_READ", 7)
+        age = {number: number * 11 % 40 for number in range(40)}
+        day = parked(0).parked_at
+        await store.parking.park(
+            [parked(number, parked_at=day + timedelta(hours=hours)) for number, hours in age.items()]
+        )
+
+        oldest = [message.uuid for message in await store.parking.list(limit=3)]
+
+        assert oldest == [f"u{number}" for number in sorted(age, key=age.__getitem__)[:3]]
+
+    async def test_labels_are_found_by_the_beginning_of_their_ids(self, store: KeepsBeside) -> None:
+        await store.parking.park([parked(0x10), parked(0x11), parked(0x12), parked(0x20)])
+        await store.parking.park([parked(0x13, trigger_name="another")])
+
+        labels = await store.parking.beginning("001", limit=9)
+
+        assert sorted(label.uuid or "" for label in labels) == ["u16", "u17", "u18", "u19"]
+        assert len(await store.parking.beginning("001", limit=2)) == 3
+        assert list(await store.parking.beginning("%", limit=9)) == []
 
     async def test_a_parked_message_is_removed_once(self, store: KeepsBeside) -> None:
         await store.parking.park([parked(1), parked(2), parked(1, trigger_name="another")])

@@ -73,7 +73,10 @@ def read_rows(lines: Iterable[str], trigger: str | None) -> Iterator[ImportedRow
         ConfigurationError: there is no column ``uuid``, or no row could have a trigger.
     """
     reader = csv.reader(lines, strict=True)
-    names = [name.strip().lower() for name in next(reader, list[str]())]
+    try:
+        names = [name.strip().lower() for name in next(reader, list[str]())]
+    except csv.Error as error:
+        raise ConfigurationError("FILE", f"its first line is not CSV: {error}", "correct it") from error
     if "uuid" not in names:
         raise ConfigurationError("FILE", "has no column uuid", "let its first line be uuid,status,time")
     if trigger is None and "trigger" not in names:
@@ -128,9 +131,9 @@ def _time(text: str | None) -> datetime | None:
             at = datetime.fromtimestamp(number / 1000 if number >= _MILLISECONDS else number, UTC)
         else:
             at = datetime.fromisoformat(text)
+        at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         raise ValueError(f"time {text[:40]!r} is not one such as 2026-11-20T10:00:00Z") from None
-    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     if at > datetime.now(UTC) + SKEW:
         raise ValueError(f"time {text[:40]!r} is in the future")
     return at
@@ -172,6 +175,8 @@ def _write(
 ) -> None:
     trigger = rows[0].trigger
     counts = imported.counts[trigger]
+    # The first row of a uuid counts. A message that has ended may also have a row from its beginning.
+    rows = sorted(rows, key=lambda row: row.outcome is None)
     if left <= timedelta(0):
         counts["expired"] += len(rows)
         return

@@ -38,7 +38,7 @@ from triggers.cli.shared.options import (
 from triggers.cli.shared.output import CliState
 from triggers.configuration.limits import LARGEST
 from triggers.operations.choosing import Selection, chosen, get, nothing_like, summary, walk
-from triggers.operations.decisions import decider, decision_rows, lot_names
+from triggers.operations.decisions import decider, decision_rows
 from triggers.operations.journals import refuse_unknown_trigger
 from triggers.operations.messages import comments_about, row_of, whole
 from triggers.security.commands import command_record, os_user, recorded
@@ -308,8 +308,7 @@ def decisions(
     Decisions are never deleted. --json names the messages.
     """
     with _lot(history, local=local) as (lot, store):
-        names = [trigger] if trigger is not None else lot_names(lot, None if local else store)
-        rows = [row for name in names for row in islice(decision_rows(lot, name), limit)]
+        rows = [row for name in drive(lot.names(trigger)) for row in islice(decision_rows(lot, name), limit)]
         if not rows and store is not None:
             refuse_unknown_trigger(store, trigger)
     newest = sorted(rows, key=lambda row: row["at"], reverse=True)[:limit]

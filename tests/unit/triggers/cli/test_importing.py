@@ -49,6 +49,7 @@ def test_a_time_is_a_date_or_a_number(time: str) -> None:
         "a,completed,yesterday",
         "a,completed,2999-01-01",
         "a,completed,99999999999999999999999",
+        "a,completed,0001-01-01T00:00:00+05:00",
         "\udcff,completed,",
         f"{'x' * 16_385},completed,",
         '"a"b,completed,',
@@ -65,7 +66,7 @@ def test_a_row_that_says_nothing_certain_is_left_out_and_the_others_are_not(line
     assert [row.uuid for row in rows if isinstance(row, ImportedRow)] == ["before", "after"]
 
 
-@pytest.mark.parametrize("header", ["id,status", "", "uuid,status"])
+@pytest.mark.parametrize("header", ["id,status", "", "uuid,status", 'uuid,"status"s,trigger', '"uuid'])
 def test_a_file_that_no_row_can_come_from_is_refused(header: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         read_rows([f"{header}\n", "a,completed\n"], None)
@@ -109,6 +110,23 @@ def test_a_message_that_is_known_keeps_its_entry() -> None:
     assert running is not None
     assert (running.state, running.fence) == (State.STARTED, claim.fence)
     assert +imported.counts["book"] == {"known": 1}
+
+
+@pytest.mark.parametrize("dry", [True, False])
+def test_a_message_with_a_row_for_its_beginning_and_one_for_its_end_has_ended(*, dry: bool) -> None:
+    store = MemoryHistory()
+    begun = [ImportedRow("book", uuid, None, None) for uuid in ("a", "b", "c")]
+    ended = [
+        ImportedRow("book", "a", EntryOutcome.OK, None),
+        ImportedRow("book", "b", EntryOutcome.FAILED, None),
+    ]
+
+    imported = import_rows(store, [*begun, *ended], WEEK, dry=dry)
+
+    assert +imported.counts["book"] == {"completed": 1, "failed": 1, "started": 1, "known": 2}
+    entries = [entry(store, uuid) for uuid in ("a", "b", "c")]
+    outcomes = [None if found is None else found.outcome for found in entries]
+    assert outcomes == ([None, None, None] if dry else [EntryOutcome.OK, EntryOutcome.FAILED, None])
 
 
 def test_an_import_that_was_killed_goes_on_when_it_is_repeated() -> None:

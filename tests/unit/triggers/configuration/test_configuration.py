@@ -365,6 +365,16 @@ def test_a_variable_that_is_of_two_triggers_is_refused(monkeypatch: pytest.Monke
         override([book, twin], read_configuration())
 
 
+def test_a_link_to_a_file_that_is_not_there_is_no_missing_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("doubtless.toml").symlink_to("mounted/doubtless.toml")
+
+    with pytest.raises(ConfigurationError, match=r"^doubtless.toml: there is no file"):
+        read_configuration()
+
+
 def test_a_file_that_is_named_must_be_there_and_a_variable_names_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
