@@ -31,7 +31,7 @@ from triggers.pipeline.parking.lot import ParkingLot
 from triggers.pipeline.pipeline import Observer
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Provider
-from triggers.service.checking import check_able, check_plain, pointing
+from triggers.service.checking import check_able, check_kind, check_plain, pointing
 
 if TYPE_CHECKING:
     from triggers.providers.sqljms.limbo.limbo import Clock
@@ -78,6 +78,7 @@ class PatchBay:
         clock: "Clock" = lambda: None,
     ) -> None:
         with pointing():
+            check_kind("file", file, PatchBayFile, "give what read_patchbay returns")
             check_process(history=history, name=name, observe=observe, parent=parent, metrics=metrics)
             check_plain("clock", clock, remedy="give a function without parameters")
             _check_providers(file, providers or {})

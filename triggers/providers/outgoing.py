@@ -25,6 +25,7 @@ from pydantic import BaseModel, ValidationError
 from history.errors import ConfigurationError
 from history.message import Message, PropertyValue
 from history.support.user_code import put_back
+from triggers.service.checking import check_text
 
 #: A body: bytes, text, a JSON value, a pydantic model (as JSON), or a whole message.
 Body = bytes | str | dict[str, Any] | list[Any] | bool | int | float | BaseModel | None
@@ -97,7 +98,7 @@ def compose(destination: str, body: Body | Message, **options: Unpack[SendOption
     Raises:
         ConfigurationError: an option is wrong; the error names it and the remedy.
     """
-    _check_text(destination)
+    check_text("destination", destination, "name the queue, topic or stream")
     chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     fields, kept = _fields(body)
     properties: dict[str, Any] = {**kept, **_mapping(chosen.pop("properties", {}))}
@@ -141,15 +142,6 @@ def compose_request(
     if not isinstance(timeout, timedelta) or timeout <= timedelta(0):
         raise ConfigurationError("timeout", f"{timeout!r} is not a duration above zero", "use a timedelta")
     return compose(destination, body, **options)
-
-
-def _check_text(destination: Any) -> None:
-    """Refuse a destination that is not a text, or is empty; any value comes here."""
-    if not isinstance(destination, str):
-        problem = f"a {type(destination).__qualname__} is not text"
-        raise ConfigurationError("destination", problem, "name the queue, topic or stream")
-    if not destination:
-        raise ConfigurationError("destination", "is empty", "name the queue, topic or stream")
 
 
 def _mapping(properties: Any) -> Mapping[str, Any]:

@@ -588,6 +588,15 @@ class TestFile:
 
         assert queue.size() == 1
 
+    def test_a_lock_that_is_something_else_is_named(self, file: Path) -> None:
+        file.with_name(f"{file.name}-drain").write_bytes(b"no database" * 500)
+        one = sender(Line(), file)
+
+        with pytest.raises(ClientQueueUnavailableError, match="locking it"):
+            drain(one)
+
+        assert send(one, "a") == [False]
+
     def test_writes_are_on_disk_before_they_return(self, file: Path) -> None:
         queue = ClientQueue(file, alias="shop")
         queue.put("orders", [Message(body="x", uuid="a")])

@@ -327,7 +327,7 @@ class ClientQueue:
             raise ClientQueueUnavailableError(self.file, "locking it", error) from error
         try:
             lock.execute("BEGIN EXCLUSIVE")
-        except sqlite3.OperationalError as error:
+        except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
                 return lock, False
             lock.close()

@@ -31,6 +31,7 @@ from triggers.providers.redis_streams.subscriptions import (
     subscriptions_of,
     unsubscribe,
 )
+from triggers.service.checking import check_able, check_kind
 
 _log = logging.getLogger(__name__)
 
@@ -266,6 +267,9 @@ class RedisStreams:
 
 def _check(client: Client, settings: StreamSettings) -> None:
     """Refuse a client with settings that would lose or repeat things. A Cluster's nodes cannot be asked."""
+    remedy = "give a client of redis-py, or write RedisStreams.from_url('redis://...')"
+    check_able("client", client, ("execute_command", "pipeline"), remedy)
+    check_kind("settings", settings, StreamSettings, "give StreamSettings(...)")
     pool = pool_of(client)
     options: dict[str, Any] = getattr(pool, "connection_kwargs", {})
     if options.get("decode_responses"):

@@ -8,6 +8,10 @@ from urllib.parse import parse_qsl, urlencode, urlunsplit
 from history.errors import ConfigurationError
 from history.redis.connection.durability import Durability
 from history.support.urls import split_url
+from triggers.service.checking import check_duration, check_whole
+
+#: The most entries that Redis can count: eight bytes with a sign.
+MOST_ENTRIES = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +41,8 @@ class StreamSettings:
     durability: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("claim_idle", "reclaim_interval"):
-            if getattr(self, name) < timedelta(milliseconds=1):
-                raise ConfigurationError(name, "is shorter than a millisecond", "give a positive duration")
+        check_duration("claim_idle", self.claim_idle)
+        check_duration("reclaim_interval", self.reclaim_interval)
         if not _is_age(self.trim) or self.trim_age < timedelta(0):
             raise ConfigurationError(
                 "trim",
@@ -47,10 +50,8 @@ class StreamSettings:
                 "give a timedelta, True (acknowledged at any age) or False (never)",
             )
         Durability.of(self.durability)
-        if self.maxlen is not None and self.maxlen < 1:
-            raise ConfigurationError(
-                "maxlen", f"must be 1 or more, not {self.maxlen}", "give 1 or more, or leave it out"
-            )
+        if self.maxlen is not None:
+            check_whole("maxlen", self.maxlen, 1, MOST_ENTRIES)
 
     @property
     def trims(self) -> bool:

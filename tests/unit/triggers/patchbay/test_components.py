@@ -228,6 +228,13 @@ def test_a_source_that_cannot_be_told_to_end_keeps_no_other_running(tmp_path: Pa
     assert "told" in GOT
 
 
+def test_the_name_of_a_file_is_not_its_wiring() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        PatchBay(cast("PatchBayFile", "bay.toml"))
+
+    assert refused.value.setting == "file"
+
+
 @pytest.mark.parametrize("source", ["Source", "until_stopped"])
 def test_it_runs_once(tmp_path: Path, source: str) -> None:
     with PatchBay(wiring_of_source(tmp_path, source)) as bay:
