@@ -10,6 +10,7 @@ from typing import Any
 from history.bridge import drive
 from history.support.rendering import first_line
 from history.support.urls import origin
+from triggers.configuration.hiding import hidden
 from triggers.consumer.options import AnyTrigger, places_of
 from triggers.providers.backlog import Backlog, Place
 from triggers.providers.opening import open_provider
@@ -79,7 +80,9 @@ class Places:
     ) -> None:
         self._triggers, self._background, self._clock = triggers, background, clock
         self._places = places_of(triggers)
-        self._desks = [_Desk(url, ProviderAnswer(origin(url))) for url in urls]
+        self._desks = [
+            _Desk(url, ProviderAnswer(address)) for url, address in zip(urls, addresses_of(urls), strict=True)
+        ]
         self._lock = Lock()
         self._threads = ThreadPoolExecutor(max(1, len(urls)), thread_name_prefix="places")
 
@@ -142,6 +145,23 @@ class Places:
             answer = replace(desk.latest, problem=f"{first_line(error)}{cause}")
         with self._lock:
             desk.latest, desk.asking = replace(answer, at=self._clock()), None
+
+
+def addresses_of(urls: Sequence[str]) -> Sequence[str]:
+    """Return for each URL an address that may be shown, and that no other of the URLs has.
+
+    It is the scheme and the host. If several URLs share these, it is the URL without its secrets, and a
+    number if that is shared as well.
+    """
+    addresses = [origin(url) for url in urls]
+    addresses = [
+        hidden(url) if addresses.count(address) > 1 else address
+        for url, address in zip(urls, addresses, strict=True)
+    ]
+    return [
+        f"{address} ({number})" if addresses.count(address) > 1 else address
+        for number, address in enumerate(addresses, 1)
+    ]
 
 
 def _asked(address: str, provider: Provider, places: Sequence[Place]) -> ProviderAnswer:

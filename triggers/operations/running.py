@@ -6,7 +6,8 @@ first to change that entry, by comparing its fence, runs the message; the others
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -92,18 +93,19 @@ def run_each(
         DoubtlessError: the error of the first aborted run, after all had their turn.
     """
     broken: dict[str, DoubtlessError] = {}
-    for label, trigger in runs:
-        why = BROKE_OFF if label.trigger_name in broken else STOPPED
-        if label.trigger_name in broken or not take_turn():
-            drive(outcomes.add(label, f"not run: {why}", closed=False))
-            yield left_row(label, why)
-            continue
-        try:
-            row = run_row(lot, label, trigger, history, outcomes)
-        except DoubtlessError as error:
-            broken[label.trigger_name] = error
-            row = left_row(label, f"it broke off: {text_of(error, trigger.settings.redaction)}")
-        yield row
+    with _kept_open({trigger for _, trigger in runs}) as loop:
+        for label, trigger in runs:
+            why = BROKE_OFF if label.trigger_name in broken else STOPPED
+            if label.trigger_name in broken or not take_turn():
+                drive(outcomes.add(label, f"not run: {why}", closed=False))
+                yield left_row(label, why)
+                continue
+            try:
+                row = run_row(lot, label, trigger, history, outcomes, loop=loop)
+            except DoubtlessError as error:
+                broken[label.trigger_name] = error
+                row = left_row(label, f"it broke off: {text_of(error, trigger.settings.redaction)}")
+            yield row
     if broken:
         raise next(iter(broken.values()))
 
@@ -126,11 +128,25 @@ def _row(label: ParkedLabel, *, closed: bool, reason: str) -> dict[str, Any]:
 
 
 def run_row(
-    lot: Parking, label: ParkedLabel, trigger: AnyTrigger, history: str | None, outcomes: Outcomes
+    lot: Parking,
+    label: ParkedLabel,
+    trigger: AnyTrigger,
+    history: str | None,
+    outcomes: Outcomes,
+    *,
+    loop: asyncio.Runner | None = None,
 ) -> dict[str, Any]:
-    """Run the service on one parked message, return the result, and add it to the audit trail."""
+    """Run the service on one parked message, return the result, and add it to the audit trail.
+
+    ``loop`` runs coroutine functions, and then the trigger's connections stay open. Without it, they are
+    opened and closed for this message.
+    """
     try:
-        row = _run_row(lot, label, trigger, history)
+        if loop is None:
+            with _kept_open([trigger]) as own_loop:
+                row = _run_row(lot, label, trigger, history, own_loop)
+        else:
+            row = _run_row(lot, label, trigger, history, loop)
     except Exception as error:
         drive(outcomes.add(label, f"failed: {text_of(error, trigger.settings.redaction)}", closed=False))
         raise
@@ -138,13 +154,29 @@ def run_row(
     return row
 
 
-def _run_row(lot: Parking, label: ParkedLabel, trigger: AnyTrigger, history: str | None) -> dict[str, Any]:
+@contextmanager
+def _kept_open(triggers: Collection[AnyTrigger]) -> Generator[asyncio.Runner]:
+    """Yield an event loop for the services of triggers; at the end, close the connections of their runs."""
+    with asyncio.Runner() as loop:
+        try:
+            yield loop
+        finally:
+            for trigger in triggers:
+                if trigger.is_async:
+                    loop.run(trigger.aclose())
+                else:
+                    trigger.close()
+
+
+def _run_row(
+    lot: Parking, label: ParkedLabel, trigger: AnyTrigger, history: str | None, loop: asyncio.Runner
+) -> dict[str, Any]:
     parked = drive(lot.get(label.id, trigger=label.trigger_name))
     if parked is None:  # another person has decided meanwhile
         return _row(label, closed=True, reason="it is not parked any more")
     if (locked := why_locked(parked)) is not None:
         return _row(label, closed=False, reason=locked)
-    return _outcome_row(parked, _run(trigger, parked, lot, history), trigger.settings.redaction)
+    return _outcome_row(parked, _run(trigger, parked, lot, history, loop), trigger.settings.redaction)
 
 
 def _outcome_in_words(row: dict[str, Any]) -> str:
@@ -155,22 +187,13 @@ def _outcome_in_words(row: dict[str, Any]) -> str:
     return f"not run: {row['reason']}" if row["closed"] else f"refused: {row['reason']}"
 
 
-def _run(trigger: AnyTrigger, parked: Parked, lot: Parking, history: str | None) -> Outcome:
+def _run(
+    trigger: AnyTrigger, parked: Parked, lot: Parking, history: str | None, loop: asyncio.Runner
+) -> Outcome:
     if history is not None:
         trigger.use_default_history(history)
-    if not trigger.is_async:
-        try:
-            return drive(run_parked(trigger, parked, lot))
-        finally:
-            trigger.close()
-
-    async def run_and_close() -> Outcome:
-        try:
-            return await run_parked(trigger, parked, lot)
-        finally:
-            await trigger.aclose()
-
-    return asyncio.run(run_and_close())
+    running = run_parked(trigger, parked, lot)
+    return loop.run(running) if trigger.is_async else drive(running)
 
 
 def _outcome_row(parked: Parked, outcome: Outcome, redact: Redaction | None) -> dict[str, Any]:

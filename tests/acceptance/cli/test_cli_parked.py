@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from history import Claim, EntryOutcome, Message, open_history
-from history.beside.kept import KeepsBeside
+from history.beside.kept import KeepsBeside, needed_beside
 from history.beside.parking import Parking
 from history.bridge import drive
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
 from tests.acceptance.command_line import Answer, finish
 from tests.acceptance.in_process import InProcess
+from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
+from triggers.testing.redis_server import RedisServer
 
 
 def aside(uuid: str, order: str | int, **fields: Any) -> Parked:
@@ -360,3 +362,20 @@ def test_what_modules_and_services_print_is_no_part_of_the_json_document(desk: D
 
     assert [one["closed"] for one in answer.json] == [True]
     assert answer.err.splitlines() == ["imported", "running"]
+
+
+@pytest.mark.parametrize("service", ["book", "ship"])
+def test_many_messages_are_run_over_the_same_connections(
+    doubtless: InProcess, private_redis: RedisServer, service: str
+) -> None:
+    store = needed_beside(open_history(private_redis.url), "history", "parked messages")
+    park(store, *(aside(f"u{number}", f"N-{number}", trigger_name=service) for number in range(20)))
+    drive(store.close())
+    with connected(private_redis.url) as client:
+        before = client.info("stats")["total_connections_received"]
+
+        answer = doubtless("parked", "run", "shop", "-t", service, "--yes", "--history", private_redis.url)
+
+        made = client.info("stats")["total_connections_received"] - before
+    assert (answer.code, answer.out.count(": closed: ")) == (0, 20)
+    assert made < 10

@@ -16,7 +16,7 @@ from triggers import Message, open_provider, trigger
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard import Role
 from triggers.dashboard.operations import Operations
-from triggers.dashboard.places import Places, ProviderAnswer, Waiting
+from triggers.dashboard.places import Places, ProviderAnswer, Waiting, addresses_of
 from triggers.providers.backlog import Backlog
 
 #: Nobody listens there.
@@ -71,6 +71,36 @@ def test_dead_letters_are_parked_from_the_page_and_by_a_program(site: Site, file
     assert (parked.trigger_name, parked.reason) == ("book", "DEAD LETTER from queue://others")
     assert parked.message is not None
     assert parked.message.body == {"id": 0}
+
+
+def test_dead_letters_are_parked_from_the_chosen_one_of_two_files(
+    site: Site, file: str, tmp_path: Path
+) -> None:
+    other = f"sqlite:///{tmp_path}/other.db"
+    provider = open_provider(other)
+    drive(provider.send("queue://others", [Message(body={"id": "of the other file"})]))
+    drive(provider.close())
+    serve(site, file, other)
+    operator = site.signed_in(Role.OPERATOR)
+    assert other in operator.page("/providers")
+
+    operator.send("/letters", **{"provider": other, "trigger": "book", "from": "queue://others"})
+
+    (parked,) = drive(site.store.parking.list())
+    assert parked.message is not None
+    assert parked.message.body == {"id": "of the other file"}
+
+
+def test_each_provider_has_an_address_of_its_own_without_secrets() -> None:
+    urls = ["redis://u:secret@a/0", "redis://b/0?password=secret", "redis://b/1", "nats://c", "nats://c"]
+
+    assert addresses_of(urls) == [
+        "redis://a",
+        "redis://b/0?password=***",
+        "redis://b/1",
+        "nats://c (4)",
+        "nats://c (5)",
+    ]
 
 
 def test_what_waits_for_each_trigger_is_shown_and_what_waits_for_others(site: Site, file: str) -> None:
