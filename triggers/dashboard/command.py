@@ -61,7 +61,7 @@ _ROLE_HEADER: Any = typer.Option(None, help="The header in which the proxy gives
 _ROLE: Any = typer.Option("viewer", help="The role if the proxy gives none: viewer, operator or admin.")
 _ADDRESSES: Any = typer.Option(
     None,
-    help="An address of the proxy. Headers from elsewhere are ignored. May be repeated. "
+    help="An address or network of the proxy. Headers from elsewhere are ignored. May be repeated. "
     "By default: this machine.",
 )
 

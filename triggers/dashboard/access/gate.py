@@ -123,7 +123,7 @@ class AccessGate:
 
     def _vouched(self, request: Request) -> tuple[str, Role] | None:
         proxy = self.access.proxy
-        if proxy is None or request.client is None or request.client.host not in proxy.addresses:
+        if proxy is None or request.client is None or not proxy.is_at(request.client.host):
             return None
         user = _the_one(request, proxy.user_header)
         word = "" if proxy.role_header is None else _the_one(request, proxy.role_header)

@@ -5,7 +5,9 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from hashlib import blake2b
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from secrets import token_urlsafe
 from threading import Lock
@@ -53,14 +55,38 @@ class Token:
 class ProxyHeader:
     """The header in which a reverse proxy names the signed-in user.
 
-    It is trusted only from ``addresses``, the proxy's. Without ``role_header``, or if a request has none,
-    everybody has ``role``.
+    It is trusted only from ``addresses``, the proxy's: IP addresses, or networks such as 10.0.0.0/8. Without
+    ``role_header``, or if a request has none, everybody has ``role``.
+
+    Raises:
+        ConfigurationError: an address is neither.
     """
 
     user_header: str
     role_header: str | None = None
     role: Role = Role.VIEWER
     addresses: frozenset[str] = frozenset({"127.0.0.1", "::1"})
+
+    def __post_init__(self) -> None:
+        _networks(self.addresses)
+
+    def is_at(self, host: str) -> bool:
+        """Whether a request from this address comes from the proxy."""
+        try:
+            address = ip_address(host)
+        except ValueError:  # an in-process client
+            return False
+        address = getattr(address, "ipv4_mapped", None) or address
+        return any(address in network for network in _networks(self.addresses))
+
+
+@cache
+def _networks(addresses: frozenset[str]) -> Sequence[IPv4Network | IPv6Network]:
+    try:
+        return [ip_network(address) for address in sorted(addresses)]
+    except ValueError as error:
+        remedy = "give an IP address, or a network such as 10.0.0.0/8"
+        raise ConfigurationError("proxy address", str(error), remedy) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
