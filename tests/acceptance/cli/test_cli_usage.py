@@ -139,7 +139,7 @@ def test_a_server_that_is_not_there_is_exit_code_3(doubtless: InProcess, words: 
         ("run shop --until-idle 0.2", 0),
         ("history show", 1),
         ("history stats --history sqlite:///none.db", 2),
-        (f"history stats --history redis://127.0.0.1:{closed_port()}", 3),
+        ("history stats --history redis://127.0.0.1:$CLOSED_PORT", 3),
     ],
 )
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
@@ -151,7 +151,7 @@ def test_a_closed_stream_does_not_change_the_exit_code(
     ended = subprocess.run(
         ["/bin/sh", "-c", f"{sys.executable} -m triggers.cli {words} {closed}"],
         cwd=doubtless.folder,
-        env=doubtless.environment,
+        env={**doubtless.environment, "CLOSED_PORT": f"{closed_port()}"},
         capture_output=True,
         check=False,
     )
