@@ -1,21 +1,26 @@
-"""Everything that a store with records keeps beside its entries.
-
-The classes come from the face of this package, which loads each of them at its first use.
-"""
+"""Everything that a store with records keeps beside its entries."""
 
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
-from history import beside
 from history.errors import ConfigurationError
 from history.store.history import HistoryStore
 from history.store.records import Records
 
 if TYPE_CHECKING:
-    from history.beside.joining import Lookup
-    from history.beside.parking import Triggers
+    from history.beside.charts import Charts
+    from history.beside.comments import Comments
+    from history.beside.control import Control
+    from history.beside.filters import Filters
+    from history.beside.fingerprints import Fingerprints
+    from history.beside.joining import Joining, Lookup
+    from history.beside.journal import Journal
+    from history.beside.parking import Parking, Triggers
+    from history.beside.progress import Progress
+    from history.beside.results import Results
+    from history.beside.security import SecurityLog
     from history.support.encryption import Cipher
 
     made_once = property  # so a store may override it by a property
@@ -56,66 +61,88 @@ class KeepsBeside(Store):
         return self._records
 
     @made_once
-    def parking(self) -> "beside.Parking":
+    def parking(self) -> "Parking":
         """Return the parking lot."""
-        return beside.Parking(self._records, self._sealed_by, triggers=self._triggers_there)
+        from history.beside.parking import Parking  # noqa: PLC0415  (as the class says)
+
+        return Parking(self._records, self._sealed_by, triggers=self._triggers_there)
 
     @made_once
-    def control(self) -> "beside.Control":
+    def control(self) -> "Control":
         """Return commands, states and statistics."""
-        return beside.Control(self._records, self._address)
+        from history.beside.control import Control  # noqa: PLC0415  (as the class says)
+
+        return Control(self._records, self._address)
 
     @made_once
-    def joining(self) -> "beside.Joining":
+    def joining(self) -> "Joining":
         """Return the joins."""
-        return beside.Joining(self._records, self._sealed_by, lookup=self._lookup)
+        from history.beside.joining import Joining  # noqa: PLC0415  (as the class says)
+
+        return Joining(self._records, self._sealed_by, lookup=self._lookup)
 
     @made_once
-    def progress(self) -> "beside.Progress":
+    def progress(self) -> "Progress":
         """Return the records of batches."""
-        return beside.Progress(self._records)
+        from history.beside.progress import Progress  # noqa: PLC0415  (as the class says)
+
+        return Progress(self._records)
 
     @made_once
-    def results(self) -> "beside.Results":
+    def results(self) -> "Results":
         """Return the kept results."""
-        return beside.Results(self._records, self._sealed_by)
+        from history.beside.results import Results  # noqa: PLC0415  (as the class says)
+
+        return Results(self._records, self._sealed_by)
 
     @made_once
-    def failures(self) -> "beside.Results":
+    def failures(self) -> "Results":
         """Return the kept failures of transacted runs."""
         from history.beside.results import FAILURES, Results  # noqa: PLC0415  (as the class says)
 
         return Results(self._records, self._sealed_by, FAILURES)
 
     @made_once
-    def fingerprints(self) -> "beside.Fingerprints":
+    def fingerprints(self) -> "Fingerprints":
         """Return the fingerprints of first bodies."""
-        return beside.Fingerprints(self._records)
+        from history.beside.fingerprints import Fingerprints  # noqa: PLC0415  (as the class says)
+
+        return Fingerprints(self._records)
 
     @made_once
-    def journal(self) -> "beside.Journal":
+    def journal(self) -> "Journal":
         """Return the journal of each trigger."""
-        return beside.Journal(self._records)
+        from history.beside.journal import Journal  # noqa: PLC0415  (as the class says)
+
+        return Journal(self._records)
 
     @made_once
-    def security_log(self) -> "beside.SecurityLog":
+    def security_log(self) -> "SecurityLog":
         """Return the security log, which does not belong to a trigger."""
-        return beside.SecurityLog(self._records)
+        from history.beside.security import SecurityLog  # noqa: PLC0415  (as the class says)
+
+        return SecurityLog(self._records)
 
     @made_once
-    def charts(self) -> "beside.Charts":
+    def charts(self) -> "Charts":
         """Return the charts of each trigger."""
-        return beside.Charts(self._records)
+        from history.beside.charts import Charts  # noqa: PLC0415  (as the class says)
+
+        return Charts(self._records)
 
     @made_once
-    def comments(self) -> "beside.Comments":
+    def comments(self) -> "Comments":
         """Return the comments on parked messages."""
-        return beside.Comments(self._records)
+        from history.beside.comments import Comments  # noqa: PLC0415  (as the class says)
+
+        return Comments(self._records)
 
     @made_once
-    def filters(self) -> "beside.Filters":
+    def filters(self) -> "Filters":
         """Return the saved filters."""
-        return beside.Filters(self._records)
+        from history.beside.filters import Filters  # noqa: PLC0415  (as the class says)
+
+        return Filters(self._records)
 
 
 def beside_of(store: HistoryStore | None) -> KeepsBeside | None:
