@@ -4,15 +4,16 @@ import asyncio
 import json
 import logging
 import math
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from collections.abc import Callable, Collection, MutableMapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from time import monotonic
-from typing import Any, TypeVar, Unpack, cast
+from typing import Any, Unpack, cast
 
 from history.beside.kept import needed_beside
 from history.beside.results import KeptResult, Results
+from history.bridge import settled
 from history.errors import ConfigurationError, HistoryUnavailableError, UnavailableError
 from history.identity import REMEDY, IdentityError, canonical
 from history.message import Message
@@ -56,8 +57,6 @@ UNKNOWN_CALLER = "nothing in it identifies the caller, so its key could be anoth
 
 #: The pauses between the looks of a request that waits for another request, in seconds: first and longest.
 FIRST_LOOK, LAST_LOOK = 0.02, 0.5
-
-Answer = TypeVar("Answer")
 
 
 class ReleasedError(TransientError):
@@ -212,7 +211,7 @@ class IdempotencyKey:
             ConfigurationError: ``scope`` returned a value that identifies nobody, such as an object.
             Exception: any exception of ``scope``.
         """
-        named = None if self._caller is None else await _asked(self._caller, request)
+        named = None if self._caller is None else await settled(self._caller(request))
         try:
             return canonical(named) or default_caller(request)
         except IdentityError as error:
@@ -223,7 +222,7 @@ class IdempotencyKey:
         if self._authorize is None:
             return True
         try:
-            return bool(await _asked(self._authorize, request))
+            return bool(await settled(self._authorize(request)))
         except Exception as error:  # noqa: BLE001  (a user's function may raise anything)
             _log.warning(
                 "%s: authorize= failed: %s", self.guard.name, told_of(error, self.guard.settings.redaction)
@@ -427,10 +426,3 @@ class _Work:
         fence, document = record
         answer: dict[str, Any] | None = document["answer"]
         return answer if entry is not None and entry.is_of(fence) else None
-
-
-async def _asked(function: Callable[[Request], Awaitable[Answer] | Answer], request: Request) -> Answer:
-    answer = function(request)
-    if isinstance(answer, Awaitable):
-        return await cast("Awaitable[Answer]", answer)
-    return answer
