@@ -177,6 +177,11 @@ def check_runs(setting: str, value: Any, instead: str = "give a plain function")
     """Refuse a coroutine function, with the remedy ``instead``, and a generator function."""
     if makes_coroutine(value):
         raise ConfigurationError(setting, "it is a coroutine function", instead)
+    refuse_generator(setting, value)
+
+
+def refuse_generator(setting: str, value: Any) -> None:
+    """Refuse a generator function."""
     if makes_generator(value):
         problem = "it is a generator function: calling it runs nothing"
         raise ConfigurationError(setting, problem, "take the yield out of it")

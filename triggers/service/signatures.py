@@ -9,6 +9,7 @@ from typing import Any
 
 from history.errors import ConfigurationError
 from history.support.user_code import called_in, makes_coroutine, makes_generator
+from triggers.service.checking import refuse_generator
 from triggers.service.failures import FatalError
 
 #: The parameters of a wrapper that does not declare what it wraps.
@@ -26,12 +27,7 @@ def is_async(service: Callable[..., Any]) -> bool:
     Raises:
         ConfigurationError: it would make a generator, or an object of a class, and nothing would run.
     """
-    if makes_generator(service):
-        raise ConfigurationError(
-            f"service {name_of(service)}",
-            "it is a generator function: calling it runs nothing",
-            "take the yield out of it",
-        )
+    refuse_generator(f"service {name_of(service)}", service)
     if isinstance(service, type):
         raise ConfigurationError(
             f"service {name_of(service)}",
