@@ -145,12 +145,10 @@ class Parking:
 
     async def beginning(self, beginning: str, *, limit: int) -> Sequence[ParkedLabel]:
         """Return the labels of messages whose ids begin like this, at most ``limit`` of each trigger."""
-        labels: list[ParkedLabel] = []
+        prefix, labels = beginning.encode(errors="replace"), list[ParkedLabel]()
         for name in await self.names():
-            prefix = beginning.encode(errors="replace")
-            labels += await self._labels(
-                name, await self._records.page(name, LABELS, prefix=prefix, limit=limit)
-            )
+            page = await self._records.page(name, LABELS, prefix=prefix, limit=limit)
+            labels += await self._labels(name, page)
         return labels
 
     async def of_uuid(self, uuid: str, *, trigger: str | None = None) -> Sequence[ParkedLabel]:

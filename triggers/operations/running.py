@@ -7,7 +7,7 @@ first to change that entry, by comparing its fence, runs the message; the others
 
 import asyncio
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -142,11 +142,8 @@ def run_row(
     opened and closed for this message.
     """
     try:
-        if loop is None:
-            with _kept_open([trigger]) as own_loop:
-                row = _run_row(lot, label, trigger, history, own_loop)
-        else:
-            row = _run_row(lot, label, trigger, history, loop)
+        with nullcontext(loop) if loop is not None else _kept_open([trigger]) as running:
+            row = _run_row(lot, label, trigger, history, running)
     except Exception as error:
         drive(outcomes.add(label, f"failed: {text_of(error, trigger.settings.redaction)}", closed=False))
         raise

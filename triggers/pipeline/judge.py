@@ -248,7 +248,7 @@ class Judge:
             or self.undecided.known
         ):
             return None
-        case = run.message.delivery_count, Found.NOTHING if entry is None else found_in(entry)
+        case = run.message.delivery_count, found_in(entry)
         decision = self.usual.get(case)
         if decision is None:
             decision = self._read_table(run, Word.NONE if self.resolver is None else Word.NOT_ASKED)
