@@ -144,7 +144,7 @@ class Parking:
         return LabelPage(labels, None)
 
     async def beginning(self, beginning: str, *, limit: int) -> Sequence[ParkedLabel]:
-        """Return the labels of messages whose ids begin like this, at most ``limit`` of each trigger."""
+        """Return the labels of the ids that begin like this, at most ``limit`` for each trigger."""
         prefix, labels = beginning.encode(errors="replace"), list[ParkedLabel]()
         for name in await self.names():
             page = await self._records.page(name, LABELS, prefix=prefix, limit=limit)

@@ -145,7 +145,7 @@ def compose_request(
 
 
 def _mapping(properties: Any) -> Mapping[str, Any]:
-    """Return properties, of which any value may come here."""
+    """Return the properties; refuse a value that is not a mapping."""
     if not isinstance(properties, Mapping):
         problem = f"a {type(properties).__qualname__} is not a mapping"
         raise ConfigurationError("properties", problem, 'write properties={"name": value}')

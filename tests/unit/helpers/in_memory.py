@@ -43,7 +43,7 @@ class Effects:
 
 
 class FailingHistory(MemoryHistory):
-    """A history of which the named verbs raise an error."""
+    """A history that raises an error from the named verbs."""
 
     def __init__(self, error: Exception, *verbs: str) -> None:
         super().__init__()

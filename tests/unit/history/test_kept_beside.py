@@ -1,4 +1,4 @@
-"""What a store gets from the class for everything beside its entries."""
+"""The class that gives a store everything beside its entries."""
 
 from typing import Any
 

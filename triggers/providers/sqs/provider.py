@@ -30,7 +30,7 @@ NO_GROUP = "none"
 class SqsOutgoing:
     """A message for a queue; ``delay`` is in seconds.
 
-    A FIFO queue drops a message whose ``once`` it has had within five minutes.
+    A FIFO queue drops a message if it got the same ``once`` within the last five minutes.
     """
 
     sent: Sent

@@ -50,7 +50,7 @@ def into_table(
             nothing, and null is older than any value. Without it, the row that is written later stays.
 
     Raises:
-        ConfigurationError: a name is no text, is empty or occurs twice, a list of names is a text, ``newest``
+        ConfigurationError: a name is not text, is empty or occurs twice, a list of names is text, ``newest``
             is given without ``replacing`` or is in it, or a column of these two is not written.
     """
     check_text("table", table, "name a table, such as 'bookings' or 'shop.bookings'")

@@ -133,7 +133,7 @@ class OutOfRange(str):
 class OddArrowRow(dict[str, Any]):
     """A row with a value that Python cannot hold: :class:`BrokenText` or :class:`OutOfRange`, somewhere.
 
-    Or it has a map with a key twice, of which the last stays. ``column`` is the first such column.
+    Or it has a map with one key twice: the last value stays. ``column`` is the first such column.
     """
 
     def __init__(self, values: Mapping[str, Any], column: str) -> None:
@@ -151,7 +151,7 @@ _ODD = (ValueError, OverflowError, KeyError)
 def rows_of(batch: RecordBatch, *, maps: Maps = None) -> list[dict[str, Any]]:
     """Return the rows of a batch as Python values; an odd row does not affect the others.
 
-    A map with nested keys, which are no keys of a dictionary, is always a list of pairs.
+    A dictionary cannot have nested keys, so a map with such keys is always a list of pairs.
     """
     batch = in_known_zones(batch)
     try:

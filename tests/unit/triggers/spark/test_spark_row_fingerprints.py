@@ -1,4 +1,4 @@
-"""What the fingerprint of a row compares."""
+"""The columns that the fingerprint of a row compares."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo

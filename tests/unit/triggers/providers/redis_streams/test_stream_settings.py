@@ -1,4 +1,4 @@
-"""What the provider of Redis Streams is given is checked when it is given, in code and in a URL."""
+"""Settings of Redis Streams are checked when they are given, in code and in a URL."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a FIFO queue is told about messages, over a link that only notes it."""
+"""The entries that the provider sends to a FIFO queue, over a link that only records them."""
 
 from collections.abc import Mapping
 from typing import Any
