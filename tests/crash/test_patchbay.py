@@ -28,9 +28,9 @@ WIRING = """
 [patchbay]
 history = "{url}"
 release_interval = "50ms"
-lease = "400ms"
+lease = "1s"
 [providers.main]
-url = "{url}{mark}lease=0.4&poll_interval=0.05"
+url = "{url}{mark}lease=1&poll_interval=0.05"
 [[source]]
 name = "shop"
 component = "tests.crash.victims.patchbay_victim:silent"

@@ -11,7 +11,7 @@ from triggers.providers.brokers.push_receiver import Inbox, PushReceiver, PushTo
 from triggers.providers.brokers.sending import DeadLetter
 from triggers.providers.kafka.codec import Consumed, decode, raw_fields
 from triggers.providers.kafka.connection import Member
-from triggers.providers.kafka.membership import JOINING, PATIENCE, Membership
+from triggers.providers.kafka.membership import JOINING, LEAVING, PATIENCE, Membership
 from triggers.providers.provider import RECEIVE_WAIT, Limits, ProviderUnavailableError, Received
 
 #: Returns a message's delivery count from the broker's number.
@@ -133,7 +133,7 @@ class KafkaConsumer:
         """Commit what is settled, and leave."""
         member, self._member = self._member, None
         if member is not None and not member.over:
-            await self._wait(member.leave(), "leaving")
+            await self._wait(member.leave(), "leaving", LEAVING)
 
     def _living(self) -> Membership:
         member = self._member

@@ -43,6 +43,9 @@ SHARING = 30.0
 #: How long all of that may take, in seconds.
 JOINING = PATIENCE + _APPEARING + SHARING + PATIENCE
 
+#: How long leaving may take, in seconds: the last turn, then the last answer to the broker.
+LEAVING = 2 * PATIENCE
+
 _REMEDIES = {
     driver.KafkaError.INCONSISTENT_GROUP_PROTOCOL: (
         "The other consumers of this group share out its partitions in another way: stop them, or name "
