@@ -80,20 +80,18 @@ class TestASilentServer:
         with ThreadPoolExecutor(1) as threads, engine.connect() as holder:
             holder.execute(text("LOCK TABLE doubtless_history IN ACCESS EXCLUSIVE MODE"))
             waiting = threads.submit(drive, claim_one(store, "u1", "worker-1"))
-            asked = threading.Event()
-            eventually(lambda: _asks(asked))
+            eventually(_asks)
             holder.rollback()
 
             assert waiting.result().found is None
+        eventually(lambda: not _asks())  # its connection is closed
         drive(store.close())
         engine.dispose()
 
 
-def _asks(seen: threading.Event) -> bool:
-    """Whether somebody has begun to ask whether the server still answers."""
-    if any(thread.name == "doubtless-silence" for thread in threading.enumerate()):
-        seen.set()
-    return seen.is_set()
+def _asks() -> bool:
+    """Whether a thread asks whether the server still answers."""
+    return any(thread.name == "doubtless-silence" for thread in threading.enumerate())
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_a_topic_that_is_deleted_ends_a_membership_as_a_broker_does_that_is_away
 ) -> None:
     kafka.show(topic)
     settings, url = KafkaSettings.from_url(kafka.url)
-    often = {"topic.metadata.refresh.interval.ms": 100}
+    often = {"topic.metadata.refresh.interval.ms": 100, "topic.metadata.propagation.max.ms": 100}
     member = Member(consuming(url, settings, "g", "a") | often, topic, Inbox())
     member.start()
     member.ready.result(PATIENCE)
