@@ -65,9 +65,9 @@ class RabbitmqConsumer:
         self._counted = set()
         connection = await self._connect()
         channel = await connection.channel(partial(inbox.lose_connection, "RabbitMQ"))
+        self._channel = channel  # from here on, the next open() or close() ends it
         self._queue = await self._declare(channel)
         channel.tell(lambda pika: pika.add_on_cancel_callback(partial(_cancelled, inbox)))
-        self._channel = channel
 
     async def want(self, count: int) -> None:
         """Begin a consumer with this window, less what has come already; unless the present one has it."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
@@ -15,6 +16,7 @@ from uuid import uuid4
 import pytest
 
 from history.bridge import drive
+from history.shell import ThreadShell
 from tests.fixtures.network import NetworkBefore
 from tests.fixtures.ports import closed_port
 from tests.fixtures.servers.certificates import Certificate, make_certificate, showing
@@ -27,12 +29,20 @@ from triggers import ConfigurationError, Message, Producer, ProviderUnavailableE
 from triggers.providers import Arrival, Provider, Receiver
 from triggers.providers.amqp.links import ReceiverLink
 from triggers.providers.brokers import connection as broker_connection
+from triggers.providers.brokers.connection import LivingConnection
+from triggers.providers.brokers.push_receiver import Inbox
 from triggers.providers.contract.common import A_WHILE, NO_WAIT, arrivals, bodies, numbered, take
+from triggers.providers.rabbitmq.codec import Origin
+from triggers.providers.rabbitmq.connection import Channel, RabbitConnection
+from triggers.providers.rabbitmq.consumer import RabbitmqConsumer
 from triggers.providers.rabbitmq.frames import driver
+from triggers.providers.rabbitmq.settings import RabbitmqSettings
 
 pytestmark = pytest.mark.xdist_group("rabbitmq")
 
 WIRES = ["rabbitmq", "amqp"]
+
+ORIGIN = Origin(destination="letters", quorum=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +79,13 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
     server = request.getfixturevalue({"rabbitmq": "rabbitmq_server", "amqp": "rabbitmq4_server"}[wire])
     with ExitStack() as closing:
         yield Site(server, wire, f"orders-{uuid4().hex[:8]}", closing)
+
+
+@pytest.fixture
+def finally_() -> Iterator[ExitStack]:
+    """What the test does at its end."""
+    with ExitStack() as stack:
+        yield stack
 
 
 def test_a_refused_login_is_said_without_the_password(site: Site, caplog: pytest.LogCaptureFixture) -> None:
@@ -172,6 +189,23 @@ def test_what_the_broker_did_not_take_uses_up_nothing_of_the_connection(site: Si
             drive(provider.send(f"queue:full-{site.name}", numbered(1)))
 
     drive(provider.send(site.name, numbered(1)))
+
+
+def test_a_consumer_that_cannot_declare_its_queue_in_time_keeps_no_channel(
+    rabbitmq_server: RabbitmqServer, finally_: ExitStack
+) -> None:
+    async def declare(_: Channel) -> str:
+        raise ProviderUnavailableError("RabbitMQ", "declaring")
+
+    account = f"{rabbitmq_server.user}:{rabbitmq_server.password}"
+    _, url = RabbitmqSettings.from_url(f"rabbitmq://{account}@127.0.0.1:{rabbitmq_server.port}/")
+    connection = LivingConnection(partial(RabbitConnection, url, ThreadShell()))
+    finally_.callback(lambda: drive(connection.close()))
+    consumer = RabbitmqConsumer(connection.opened, declare, origin=ORIGIN, name="a")
+
+    for _ in range(70):  # a connection has 64 channels here
+        with pytest.raises(ProviderUnavailableError, match="declaring"):
+            drive(consumer.open(Inbox()))
 
 
 @pytest.mark.prove
