@@ -7,7 +7,7 @@ first to change that entry, by comparing its fence, runs the message; the others
 
 import asyncio
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -134,16 +134,14 @@ def run_row(
     history: str | None,
     outcomes: Outcomes,
     *,
-    loop: asyncio.Runner | None = None,
+    loop: asyncio.Runner,
 ) -> dict[str, Any]:
     """Run the service on one parked message, return the result, and add it to the audit trail.
 
-    ``loop`` runs coroutine functions, and then the trigger's connections stay open. Without it, they are
-    opened and closed for this message.
+    ``loop`` runs coroutine functions. The trigger's connections stay open: see :func:`close_connections`.
     """
     try:
-        with nullcontext(loop) if loop is not None else _kept_open([trigger]) as running:
-            row = _run_row(lot, label, trigger, history, running)
+        row = _run_row(lot, label, trigger, history, loop)
     except Exception as error:
         drive(outcomes.add(label, f"failed: {text_of(error, trigger.settings.redaction)}", closed=False))
         raise
@@ -159,10 +157,15 @@ def _kept_open(triggers: Collection[AnyTrigger]) -> Generator[asyncio.Runner]:
             yield loop
         finally:
             for trigger in triggers:
-                if trigger.is_async:
-                    loop.run(trigger.aclose())
-                else:
-                    trigger.close()
+                close_connections(trigger, loop)
+
+
+def close_connections(trigger: AnyTrigger, loop: asyncio.Runner) -> None:
+    """Close the connections of a trigger's runs on ``loop``; the next run opens others."""
+    if trigger.is_async:
+        loop.run(trigger.aclose())
+    else:
+        trigger.close()
 
 
 def _run_row(

@@ -8,19 +8,24 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from history import open_history
+from history.beside.kept import needed_beside
 from history.beside.security import SecurityEvent
 from history.bridge import drive
 from history.message import Message
 from history.store.parking import Parked, ParkedKind, parked_id
 from tests.fixtures.beside import kept_in
+from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.clicking import Person
-from tests.integration.dashboard.conftest import NOON, Site
+from tests.integration.dashboard.conftest import NOON, Order, Site
 from tests.integration.dashboard.test_api import bearer
+from triggers import trigger
 from triggers.dashboard import Role
 from triggers.dashboard.jobs.job import DecisionJob
 from triggers.operations.decisions import decision_rows
+from triggers.testing.redis_server import RedisServer
 
 MESSAGES = 100
 
@@ -75,6 +80,42 @@ def test_a_run_is_paced_cancelled_and_continued_and_nothing_runs_twice(site: Sit
     log = kept_in(site.store).security_log
     events = Counter((one.event, one.user) for one in drive(log.read()).records)
     assert (events[SecurityEvent.CANCEL, "a operator"], events[SecurityEvent.RUN, "a admin"]) == (1, 1)
+
+
+@pytest.mark.parametrize("kind", ["function", "coroutine"])
+def test_many_messages_are_run_over_the_same_connections(private_redis: RedisServer, kind: str) -> None:
+    site = Site(private_redis.url, needed_beside(open_history(private_redis.url), "history", "messages"))
+
+    if kind == "function":
+
+        @trigger("orders", name="book")
+        def book(order: Order) -> None:
+            site.done.append(order.id)
+
+        site.serve([book])
+    else:
+
+        @trigger("orders", name="book")
+        async def abook(order: Order) -> None:
+            site.done.append(order.id)
+
+        site.serve([abook])
+    for number in range(MESSAGES):
+        site.park(f"order-{number:03}")
+    operator = site.signed_in(Role.OPERATOR)
+    with connected(private_redis.url) as client:
+        before = client.info("stats")["total_connections_received"]
+
+        for _ in range(2):  # the second job runs after the connections of the first are closed
+            begin(site, operator).finished.wait(PATIENCE)
+            site.park("order-again")
+
+        made = client.info("stats")["total_connections_received"] - before
+    operator.close()
+    site.app.state.operations.close()
+    drive(site.store.close())
+    assert len(site.done) == len(set(site.done)) == MESSAGES + 1
+    assert made < MESSAGES / 2
 
 
 @pytest.mark.parametrize("rate", ["0", "fast", "-1", "nan", "1e9"])

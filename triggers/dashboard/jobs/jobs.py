@@ -1,10 +1,12 @@
 """Decisions in progress, each in short turns, while pages show their progress."""
 
+import asyncio
 import logging
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from threading import Condition, Event, Lock, Thread
 
 from history.beside.kept import KeepsBeside
@@ -17,7 +19,7 @@ from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.jobs.job import DecisionJob, Share
 from triggers.dashboard.survey import Surveys
 from triggers.operations.pacing import NOTICED, RunPace
-from triggers.operations.running import BROKE_OFF, run_row
+from triggers.operations.running import BROKE_OFF, close_connections, run_row
 from triggers.pipeline.parking.decisions import GONE, Outcomes, decide
 
 _log = logging.getLogger(__name__)
@@ -47,7 +49,15 @@ STOPPED = "the dashboard was stopped: the others stay parked"
 _Turns = Generator[float]
 
 #: The trigger of some jobs, and whether they run messages: a service that hangs blocks no other job.
-_Queue = tuple[str, bool]
+_Key = tuple[str, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class _Queue:
+    """The jobs that take turns on one thread, and the event loop of that thread for coroutine functions."""
+
+    turns: deque[_Turns] = field(default_factory=deque[_Turns])
+    loop: asyncio.Runner = field(default_factory=asyncio.Runner)
 
 
 class Jobs:
@@ -69,11 +79,11 @@ class Jobs:
         self._store_of, self._surveyor = store_of, surveyor
         self._triggers, self._history = triggers, history
         self._known: dict[str, DecisionJob] = {}
-        self._queues: dict[_Queue, deque[_Turns]] = {}
+        self._queues: dict[_Key, _Queue] = {}
         self._lock = Lock()
         self._ending = Event()
         self._slots = Slots()
-        self._threads: dict[_Queue, Thread] = {}
+        self._threads: dict[_Key, Thread] = {}
 
     def start(
         self,
@@ -101,7 +111,10 @@ class Jobs:
                 # A store carries a token out once, whatever the trigger: so each share has a separate token.
                 # The audit trail joins the steps of one decision by the part before the first "/".
                 own = decision.model_copy(update={"token": f"{decision.token}/{number}"})
-                self._line_up((share.trigger, runs), self._carry_out(job, share, mine[share.trigger], own))
+                queue = self._queues.setdefault((share.trigger, runs), _Queue())
+                queue.turns.append(self._carry_out(job, share, mine[share.trigger], own, queue.loop))
+                if len(queue.turns) == 1:
+                    self._begin(share.trigger, queue, runs=runs)
         return job
 
     def find(self, key: str | None) -> DecisionJob | None:
@@ -128,34 +141,50 @@ class Jobs:
         if hung := sum(thread.is_alive() for thread in threads):
             _log.warning("%d runs of parked messages did not end: they are In Doubt", hung)
 
-    def _line_up(self, key: _Queue, turns: _Turns) -> None:
-        queue = self._queues.setdefault(key, deque())
-        queue.append(turns)
-        if len(queue) == 1:
-            # Not a thread that Python waits for at its end: its service may hang.
-            self._threads[key] = Thread(
-                target=self._take_turns, args=(key, queue), name="decisions", daemon=True
-            )
-            self._threads[key].start()
+    def _begin(self, trigger: str, queue: _Queue, *, runs: bool) -> None:
+        # Not a thread that Python waits for at its end: its service may hang.
+        thread = Thread(target=self._take_turns, args=((trigger, runs), queue), name="decisions", daemon=True)
+        self._threads[trigger, runs] = thread
+        thread.start()
 
-    def _take_turns(self, key: _Queue, queue: deque[_Turns]) -> None:
+    def _take_turns(self, key: _Key, queue: _Queue) -> None:
         """Run one turn of the first job of a queue, then put it behind the others, until all end."""
-        while True:
-            with self._slots.one():
-                rest = next(queue[0], None)
-            with self._lock:
-                turns = queue.popleft()
-                if rest is not None:
-                    queue.append(turns)
-                if not queue:
-                    del self._queues[key]
-                    return
-                is_alone = len(queue) == 1
-            if rest:
-                self._ending.wait(rest if is_alone else min(rest, STEP))
+        jobs = queue.turns
+        with queue.loop:
+            while True:
+                with self._slots.one():
+                    rest = next(jobs[0], None)
+                if rest is None and len(jobs) == 1:  # while this job is in the queue, no other thread begins
+                    self._close_connections(key, queue.loop)
+                with self._lock:
+                    turns = jobs.popleft()
+                    if rest is not None:
+                        jobs.append(turns)
+                    if not jobs:
+                        del self._queues[key]
+                        return
+                    is_alone = len(jobs) == 1
+                if rest:
+                    self._ending.wait(rest if is_alone else min(rest, STEP))
+
+    def _close_connections(self, key: _Key, loop: asyncio.Runner) -> None:
+        trigger = self._triggers.get(key[0])
+        if trigger is None or not key[1]:
+            return
+        try:
+            close_connections(trigger, loop)
+        except Exception as error:  # noqa: BLE001  (whatever a driver raises, the jobs have ended)
+            redact = trigger.settings.redaction
+            text = "the connections of trigger %s could not be closed: %s"
+            _log.warning(text, trigger.name, text_of(error, redact))
 
     def _carry_out(
-        self, job: DecisionJob, share: Share, labels: Sequence[ParkedLabel], decision: OperatorDecision
+        self,
+        job: DecisionJob,
+        share: Share,
+        labels: Sequence[ParkedLabel],
+        decision: OperatorDecision,
+        loop: asyncio.Runner,
     ) -> _Turns:
         share.begun = True
         try:
@@ -168,7 +197,7 @@ class Jobs:
                         return
                     step = decision.model_copy(update={"token": f"{decision.token}/{number}"})
                     if decision.kind is DecisionKind.RUN:
-                        yield from self._run(job, share, piece, step, store, outcomes)
+                        yield from self._run(job, share, piece, step, store, outcomes, loop)
                     else:
                         self._surveyor.take_out(self._settle(share, piece, step, store))
                     yield 0.0
@@ -215,6 +244,7 @@ class Jobs:
         step: OperatorDecision,
         store: KeepsBeside,
         outcomes: Outcomes,
+        loop: asyncio.Runner,
     ) -> _Turns:
         drive(decide(labels, step, lot=store.parking, store=None))
         waiting, taken, until = deque(labels), list[ParkedLabel](), time.monotonic() + TURN
@@ -224,7 +254,7 @@ class Jobs:
                     yield min(rest, NOTICED)
                     continue
                 label = waiting.popleft()
-                if self._run_one(share, label, store, outcomes):
+                if self._run_one(share, label, store, outcomes, loop):
                     taken.append(label)
                 if time.monotonic() >= until:
                     self._surveyor.take_out(taken)
@@ -241,10 +271,17 @@ class Jobs:
             return f"{job.cancelled_by} cancelled it"
         return "the dashboard was stopped" if self._ending.is_set() else BROKE_OFF
 
-    def _run_one(self, share: Share, label: ParkedLabel, store: KeepsBeside, outcomes: Outcomes) -> bool:
+    def _run_one(
+        self,
+        share: Share,
+        label: ParkedLabel,
+        store: KeepsBeside,
+        outcomes: Outcomes,
+        loop: asyncio.Runner,
+    ) -> bool:
         """Run one message; return whether it is not parked any more."""
         trigger = self._triggers[label.trigger_name]
-        row = run_row(store.parking, label, trigger, self._history, outcomes)
+        row = run_row(store.parking, label, trigger, self._history, outcomes, loop=loop)
         if row["closed"]:
             share.close(1)
         else:
