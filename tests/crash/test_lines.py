@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.prove, pytest.mark.timeout(600)]
 #: How much later a delayed line passes on, in seconds.
 LATE = 0.05
 
-#: What happens to a line. It is passed on as before when the next thing happens.
+#: The troubles of a line. When the next trouble begins, the line works again.
 TROUBLES: dict[str, Callable[[Network], None]] = {
     "cut": Network.cut,
     "delayed": lambda line: line.delay(LATE),

@@ -1,6 +1,6 @@
-"""What a service needs is away for a while: no message is given up, and each has one effect afterwards.
+"""The target of a service is away for a while: no message is given up, and each has one effect afterwards.
 
-Nothing is set that has a default: the pauses between redeliveries grow by themselves.
+All settings have their defaults: the pauses between redeliveries grow automatically.
 """
 
 import socket

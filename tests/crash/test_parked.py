@@ -1,7 +1,7 @@
 """A thousand failed messages are parked, the server's fences change, and an operator runs or settles them.
 
-A Redis that was restarted grants fences from the microseconds of its clock on. A completed entry keeps the
-low 24 bits of its fence, and after 17 seconds these have gone once round.
+After a restart, Redis takes its first fence from its clock, in microseconds. A completed entry keeps only the
+low 24 bits of its fence. After 17 seconds these bits start again from the same value.
 """
 
 import json
@@ -75,7 +75,7 @@ class Desk:
         return Counter(file.read_text().split() if file.exists() else [])
 
     def outcomes(self) -> Counter[EntryOutcome | None]:
-        """Return how the history says that the messages ended."""
+        """Return how the messages ended, from the history."""
         store = open_history(self.url)
         try:
             entries = drive(store.lookup("book", UUIDS))

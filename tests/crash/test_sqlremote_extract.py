@@ -1,4 +1,4 @@
-"""Who extracts or loads is killed inside its transaction and behind it: nothing is lost, nothing is twice."""
+"""Extract and load are killed before and after their commit: no row is lost, and none is there twice."""
 
 import signal
 import subprocess

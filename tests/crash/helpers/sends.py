@@ -15,7 +15,7 @@ from triggers import open_provider
 
 @dataclass(frozen=True, slots=True)
 class SendsLeft:
-    """What the processes of one provider have left behind: all of them died, then another one finished."""
+    """The result of the processes of one provider: all of them died, then another process finished."""
 
     folder: Path
     parked: Sequence[str]

@@ -34,7 +34,7 @@ pytestmark = [
 #: One message in ten is sent twice.
 MESSAGES, DEATHS = sized(3_000, full=100_000), sized(3, full=20)
 
-#: Two drivers die before and after the commit of the lake, the others at moments that nobody chose.
+#: Two drivers die before and after the commit of the lake, the others at random moments.
 MOMENTS = [BatchStep.ENTERED.name, BatchStep.RUN.name, *map(str, range(DEATHS - 2))]
 
 

@@ -22,12 +22,12 @@ WORK = 0.003
 #: For how long what was killed is presumed alive, in seconds.
 SHORT_LEASE = 2
 
-#: Where nobody is killed: a process that stands still for seconds is still alive.
+#: The lease of tests without kills: a process that pauses for seconds is still alive.
 LONG_LEASE = 60
 
 
 class Order(BaseModel):
-    """What a producer sends."""
+    """The body of the messages that a producer sends."""
 
     id: int
 

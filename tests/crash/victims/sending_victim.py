@@ -1,8 +1,8 @@
 """Services that send two messages are killed at every step, also between the two, and finished afterwards.
 
 ``sending_victim kill|finish FOLDER PROVIDER HISTORY``, as ``victim``. Each service is transacted, fails twice
-and then succeeds; the kill comes in the try that succeeds. A resolver lets a message run again whose run
-died.
+and then succeeds; the kill comes in the try that succeeds. If a run died, a resolver lets its message run
+again.
 """
 
 import os
@@ -84,7 +84,7 @@ def effects_of(folder: Path) -> Ledger:
 
 
 class Leaving:
-    """A provider whose process dies when so many messages have left."""
+    """A provider that kills its process after it has sent so many messages."""
 
     def __init__(self, url: str, leave: Callable[[], None]) -> None:
         self._inner = open_provider(url)
@@ -110,7 +110,7 @@ class Leaving:
 
 
 def run_again(uuid: str, trigger_name: str, message: Message) -> Resolution:
-    """Let a message run whose run died: what it sends has the same uuids."""
+    """Let a message run again after its run died: the messages that it sends have the same uuids."""
     return Resolution.NEW
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.crash.victims.booking_service import main
 from tests.fixtures.ledger import Ledger
 
-#: Who says in the log what becomes of partitions.
+#: The logger that reports which partitions come and go.
 SPEAKER = "triggers.providers.kafka.connection"
 
 
@@ -19,7 +19,7 @@ def shares_of(folder: Path) -> Ledger:
 
 
 class Noting(logging.Handler):
-    """Note at once what is said: the process may be killed in the next moment."""
+    """Write each log line down immediately: the process may be killed in the next moment."""
 
     def __init__(self, ledger: Ledger) -> None:
         super().__init__()
