@@ -30,9 +30,9 @@ EXTRAS = (
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What is installed: the extra, or ``plain``; the oldest versions that are allowed, or the newest.
+    """An installation: an extra, or ``plain``; with the oldest versions that are allowed, or the newest.
 
-    ``pinned`` is what has a version of its own, as pip writes it.
+    ``pinned`` lists packages with another version, as pip writes them.
     """
 
     extra: str

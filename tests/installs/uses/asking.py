@@ -21,7 +21,7 @@ def book(body: bytes) -> None:
 
 os.environ["DOUBTLESS_KEY"] = "00" * 32
 
-#: What is asked for, by the extra that it needs.
+#: The calls that need an extra, by extra.
 ASKED: dict[str, list[Callable[[], Any]]] = {
     "asyncio": [
         lambda: SqlHistory.from_url("sqlite:///x.db").for_asyncio(),
