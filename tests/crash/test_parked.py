@@ -46,20 +46,20 @@ def book(message: Message) -> None:
 
 @dataclass
 class Desk:
-    """An operator in a folder with the service; :attr:`change` is what happens to the server."""
+    """An operator in a folder with the service; :attr:`change` happens to the server."""
 
     doubtless: InProcess
     url: str
     change: Callable[[], object]
 
     def say(self, *words: str) -> str:
-        """Run a command that has to succeed; return what it says."""
+        """Run a command that must succeed; return its output."""
         answer = self.doubtless(*words, DOUBTLESS_HISTORY=self.url, DOUBTLESS_PROVIDER=self.url)
         assert answer.code == 0, answer.err
         return answer.out
 
     def receive(self, *uuids: str) -> None:
-        """Send messages, and run the service until all have come."""
+        """Send messages, and run the service until all have arrived."""
         lines = [json.dumps({"headers": {"uuid": uuid}, "body": {}}) for uuid in uuids]
         (self.doubtless.folder / "orders.jsonl").write_text("\n".join(lines))
         self.say("send", "orders", "orders.jsonl")

@@ -119,11 +119,11 @@ class Looks:
 
     @property
     def killed(self) -> dict[str, int]:
-        """How many new messages those have reported that were killed after their first heartbeat."""
+        """Return the reported new messages of each process that was killed after its first heartbeat."""
         return {pid: beat.report.counts.new for pid, beat in self._seen[-1][1].items()}
 
     def surely_reported(self, pid: str) -> int:
-        """How many effects a process had when its last report but one arrived.
+        """Return how many effects a process had when its second-last report arrived.
 
         The process made its last report after that. So this report counts all these effects, except those of
         messages that were not answered yet.

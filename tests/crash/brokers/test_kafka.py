@@ -45,7 +45,7 @@ def broker_on(server: AnyKafka) -> Broker:
 
 
 def depth_of(server: KafkaUrls) -> Callable[[str], int]:
-    """Return what counts the messages that the trigger of a topic's name has not settled."""
+    """Return a function that counts the unsettled messages of the trigger with the topic's name."""
     return lambda name: server.depth(name, f"{name}:{name}")
 
 

@@ -84,7 +84,7 @@ MODES: Sequence[Mode] = [
 
 
 def depth_for(url: str, server: AnyKafka | ApacheKafkaCluster) -> Callable[[str], int]:
-    """Return what counts the unsettled messages; a share group does not tell."""
+    """Return a function that counts the unsettled messages; a share group does not tell their number."""
     if "share" in url:
         return lambda _: 0
     if "transactional_id" in url:

@@ -21,7 +21,7 @@ class SendsLeft:
     parked: Sequence[str]
 
     def effects(self, case: Case) -> Counter[tuple[str, ...]]:
-        """Count what ran downstream, by destination and order."""
+        """Count the runs downstream, by destination and order."""
         return Counter(words[1:] for words in effects_of(self.folder).lines() if words[0] == case.name)
 
     def check(self, case: Case) -> None:

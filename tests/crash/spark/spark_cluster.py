@@ -60,7 +60,7 @@ def executors(application: str) -> list[int]:
 
 
 def kill_one(application: str, history: str, enough: int, killed: list[int]) -> None:
-    """Kill an executor once so many rows are claimed."""
+    """Kill an executor as soon as so many rows are claimed."""
     store = open_history(history)
     while drive(store.stats("load")).started < enough:
         time.sleep(0.005)
@@ -91,7 +91,7 @@ def owners_of(history: str, uuids: list[str]) -> list[str]:
 
 
 def main(master: str, folder: Path, history: str, rows: int, how: str) -> None:
-    """Run one batch of ``rows`` rows, a fifth of them duplicates, and print what became of them."""
+    """Run one batch of ``rows`` rows, a fifth of them duplicates, and print their results."""
     spark = session(master, folder)
     distinct = rows * 4 // 5
     seen: Counter[str | int] = Counter()

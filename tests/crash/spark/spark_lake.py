@@ -58,7 +58,7 @@ def without_replies(made: ForeachBatch) -> ForeachBatch:
 
 
 def main(place: Place, recipe: str, how: str) -> None:
-    """Run the query until it has read what the topic has now."""
+    """Run the query until it has read all current messages of the topic."""
     session = local_session(place.folder / str(os.getpid()), **LAKES[recipe].options)
     made = place.made(recipe)
     assert isinstance(made, ForeachBatch)

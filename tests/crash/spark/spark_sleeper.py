@@ -35,7 +35,7 @@ KAFKA = HOW_TO / "run-on-kafka.md"
 #: The columns that the recipes read.
 SCHEMA = "uuid STRING, customer STRING, amount DOUBLE"
 
-#: The names of what the recipes make, their pages, and how the code of one block goes on behind it.
+#: By name of what a recipe makes: its page, the beginning of its code, and the text that follows the code.
 RECIPES: Mapping[str, tuple[Path, str, str]] = {
     "load": (WRITE, "def load(", "```"),
     "load_folder": (WRITE, "def load_folder(", "```"),

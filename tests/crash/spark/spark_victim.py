@@ -34,7 +34,7 @@ REPLAYS: tuple[Any, ...] = ("in_doubt", "execute", "committed")
 
 @dataclass(frozen=True)
 class Lane:
-    """One query: where it is to be killed, and what it does with rows that come again."""
+    """One query: its point of death, and its handling of rows that come again."""
 
     point: str
     on_replay: Any

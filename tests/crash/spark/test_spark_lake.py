@@ -70,7 +70,7 @@ def fill(server: ApacheKafkaServer) -> None:
 
 
 def run_driver(lake: Lake, place: Path, urls: Sequence[str], how: str) -> int:
-    """Run a driver to its end, whichever that is; return its code."""
+    """Run a driver until it ends or is killed; return its exit code."""
     words = [str(place), *urls, lake.recipe, how]
     with (place / "drivers.log").open("ab") as log:
         driver = subprocess.Popen(

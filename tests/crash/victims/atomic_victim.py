@@ -74,7 +74,7 @@ def named(history: str) -> str | None:
 
 
 def main(task: str, provider: str, history: str, scheme: str = "") -> None:
-    """Let one process die at each point, or consume what they left."""
+    """Let one process die at each point, or consume the remaining messages."""
     if task == "finish":
         triggers = [make_trigger(point, lambda _: None, scheme) for point in POINTS]
         Consumer(triggers, provider, history=named(history)).run(signals=True)

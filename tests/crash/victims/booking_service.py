@@ -19,7 +19,7 @@ CONCURRENCY = 2
 #: How long a run takes after its effect, in seconds: processes are killed with some of them in flight.
 WORK = 0.003
 
-#: For how long what was killed is presumed alive, in seconds.
+#: For how long a killed process is presumed alive, in seconds.
 SHORT_LEASE = 2
 
 #: The lease of tests without kills: a process that pauses for seconds is still alive.
@@ -33,7 +33,7 @@ class Order(BaseModel):
 
 
 def effects_of(folder: Path) -> Ledger:
-    """Where orders are booked, by uuid."""
+    """Return the file with the booked orders, by uuid."""
     return Ledger(folder / "effects")
 
 

@@ -40,7 +40,7 @@ class Dying:
 
 
 class Beside:
-    """A history with another lot."""
+    """A history with another parking lot."""
 
     def __init__(self, inner: Any, parking: Any) -> None:
         self._inner, self.parking = inner, parking

@@ -52,7 +52,7 @@ def create_tables(engine: Engine) -> None:
 
 
 def commit_own(engine: Engine, count: int) -> None:
-    """Commit what is missing of this end's own transactions, in order."""
+    """Commit the missing transactions of this end, in order."""
     publication = Publication("orders")
     while True:
         with engine.begin() as connection:

@@ -1,4 +1,4 @@
-"""A process that books orders, and notes which partitions Kafka gives it and takes from it."""
+"""A process that books orders, and writes down which partitions Kafka gives it and takes from it."""
 
 import logging
 import os
@@ -14,7 +14,7 @@ SPEAKER = "triggers.providers.kafka.connection"
 
 
 def shares_of(folder: Path) -> Ledger:
-    """Where each process notes what its consumers say: its id and the words."""
+    """Return the file with the log lines of each process: its id and the text."""
     return Ledger(folder / "shares")
 
 

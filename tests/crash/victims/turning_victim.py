@@ -42,7 +42,7 @@ LEASE = timedelta(seconds=1)
 
 
 def effects_of(folder: Path, point: str) -> Ledger:
-    """Where the services of a stream leave their effects."""
+    """Return the file with the effects of a stream's services."""
     return Ledger(folder / f"{point}.effects")
 
 
