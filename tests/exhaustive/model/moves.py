@@ -63,7 +63,7 @@ class Model:
         """Everything that may happen next."""
         for place, worker in enumerate(world.workers):
             if place and worker == world.workers[place - 1]:
-                continue  # equal workers are interchangeable, and stand side by side
+                continue  # equal workers are next to each other, and only the first one needs to move
             yield from self._steps(world, place, worker)
             yield from self._faults_of(world, place, worker)
         yield from self._faults_around(world)

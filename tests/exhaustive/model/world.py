@@ -50,8 +50,8 @@ class Job(NamedTuple):
 class Worker(NamedTuple):
     """One worker.
 
-    ``held`` tells whether the broker still counts the delivery as its own, ``token`` what it claimed under
-    when the reply was lost.
+    ``held`` says whether the broker still counts the delivery as this worker's. ``token`` is the token of its
+    claim if the reply was lost.
     """
 
     phase: Phase = Phase.IDLE
