@@ -27,7 +27,7 @@ _proton = cast("Any", proton)
 
 
 def deliveries(count: int, seed: int) -> Sequence[Any]:
-    """Return so many messages, most with an id of their own."""
+    """Return ``count`` messages, most with a unique id."""
     dice = dice_of(seed)
     return [_hostile(dice, number) for number in range(count)]
 
