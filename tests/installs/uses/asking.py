@@ -1,4 +1,4 @@
-"""Ask for everything that needs an extra; print, as JSON, what came of each."""
+"""Use everything that needs an extra; print each result as JSON."""
 
 import json
 import os
