@@ -52,7 +52,7 @@ ASYNCIO = ["redis-asyncio", "sqlite-asyncio", "postgres-asyncio"]
 
 @pytest.fixture
 def opening(kind: str, request: pytest.FixtureRequest) -> Opening:
-    """Return what opens a client; each client of one test meets the same entries."""
+    """Return a function that opens a client; all clients of one test see the same entries."""
     server, _, form = kind.partition("-")
     match server:
         case "memory":

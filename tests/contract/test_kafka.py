@@ -38,13 +38,13 @@ class TestKafka(OpenedContract, ProviderContract):
         self.server = kafka
 
     def new_destination(self) -> str:
-        """Return a topic of one partition: Kafka keeps no order between several."""
+        """Return a topic with one partition: Kafka does not keep the order between several partitions."""
         topic = super().new_destination()
         self.server.create(topic, 1)
         return topic
 
     async def send_garbage(self, destination: str, count: int) -> None:
-        # Kept: with its connection, this broker would end what members of share groups have.
+        # Kept open: when its connection ends, this broker takes the messages of share group members away.
         self.producer = producer = Producer({"bootstrap.servers": self.server.address, "log_level": 0})
         for _ in range(count):
             producer.produce(destination, b"{ cut off", headers=[("content-type", b"application/json")])
