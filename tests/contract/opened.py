@@ -10,7 +10,7 @@ from triggers.providers.contract.common import ContractTools
 
 
 class OpenedContract(ContractTools):
-    """What opens two providers of one URL; a subclass says which, and whether they are for asyncio."""
+    """Opens two providers of one URL; a subclass gives the URL, and says whether they are for asyncio."""
 
     asyncio: ClassVar[bool] = False
 

@@ -25,9 +25,9 @@ RABBITMQ = pytest.mark.xdist_group("rabbitmq")
 
 @RABBITMQ
 class TestAmqp(OpenedContract, ProviderContract):
-    # RabbitMQ says of everything in a quorum queue that it is durable.
+    # RabbitMQ marks every message in a quorum queue as durable.
     assigned = frozenset({"persistent"})
-    # RabbitMQ says of what expired into a queue that somebody acquired it before.
+    # When a message expires into a queue, RabbitMQ says that it was acquired before.
     marks_later = True
     refuses_same_name = False
     takes_over = False
@@ -83,7 +83,7 @@ class OnActiveMq(OpenedContract):
     subscribes: ClassVar[bool] = False
     takes_over: ClassVar[bool] = False
 
-    # The count as ActiveMQ tells it, so that the suite can see that it counts.
+    # The count that ActiveMQ gives, so that the suite can see it grow.
     settings: ClassVar[str] = "&first_count=as_told"
     server: ActiveMqServer | ArtemisServer
 

@@ -52,7 +52,7 @@ ASYNCIO = ["redis-asyncio", "sqlite-asyncio", "postgres-asyncio"]
 
 @pytest.fixture
 def opening(kind: str, request: pytest.FixtureRequest) -> Opening:
-    """Return what opens a client; each client of one test meets the same entries."""
+    """Return a function that opens a client; all clients of one test see the same entries."""
     server, _, form = kind.partition("-")
     match server:
         case "memory":
@@ -132,7 +132,7 @@ class KeptBesideContract(
     SecurityLogContract,
     ProgressContract,
 ):
-    """What is written once, over the records of every store."""
+    """The contracts of features that are written once, over the records of every store."""
 
 
 class TestKeptBeside(OnServers, KeptBesideContract):
@@ -142,7 +142,7 @@ class TestKeptBeside(OnServers, KeptBesideContract):
 
 
 class TestEntriesOnly(AmountContract, BatchContract):
-    """A history without records passes: what needs records is skipped."""
+    """A history without records passes: the suite skips the tests that need records."""
 
     @pytest.fixture
     def blocking(self) -> bool:
@@ -180,7 +180,7 @@ class TestEncryptedStores(
     FilterContract,
     JoiningContract,
 ):
-    """What is stored encrypted is kept, found and decided as if it were plain."""
+    """An encrypted store keeps, finds and decides messages in the same way as a plain store."""
 
     @pytest.fixture(params=["redis-encrypted", "sqlite-encrypted"])
     def kind(self, request: pytest.FixtureRequest) -> str:

@@ -38,13 +38,13 @@ class TestKafka(OpenedContract, ProviderContract):
         self.server = kafka
 
     def new_destination(self) -> str:
-        """Return a topic of one partition: Kafka keeps no order between several."""
+        """Return a topic with one partition: Kafka does not keep the order between several partitions."""
         topic = super().new_destination()
         self.server.create(topic, 1)
         return topic
 
     async def send_garbage(self, destination: str, count: int) -> None:
-        # Kept: with its connection, this broker would end what members of share groups have.
+        # Kept open: when its connection ends, this broker takes the messages of share group members away.
         self.producer = producer = Producer({"bootstrap.servers": self.server.address, "log_level": 0})
         for _ in range(count):
             producer.produce(destination, b"{ cut off", headers=[("content-type", b"application/json")])
@@ -78,7 +78,7 @@ class TestKafkaShareGroup(TestKafka):
 
     @pytest.fixture(autouse=True)
     def _sent_as_one_batch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A member has no more than one fetch brings, before it has answered that."""
+        """Send all as one batch: a member gets only one fetch before it has answered."""
 
         def lingering(*words: Any) -> dict[str, Any]:
             return producing(*words) | {"linger.ms": 100}
@@ -87,7 +87,7 @@ class TestKafkaShareGroup(TestKafka):
 
     @pytest.fixture(autouse=True)
     def _impatient(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """This broker gives a partition to one member, so a second one waits for it in vain."""
+        """Shorten the wait: this broker gives a partition to one member, so a second member never gets it."""
         monkeypatch.setattr(share, "_SHARING", 5.0)
 
     @property
@@ -95,7 +95,7 @@ class TestKafkaShareGroup(TestKafka):
         return self.server.share_url
 
     async def test_consumers_of_a_subscription_share(self, provider: Provider, another: Provider) -> None:
-        """Counts aside: this broker gives a partition to one member, which leaves it to others when idle."""
+        """Do not compare counts: this broker gives a partition to one member, which frees it when idle."""
         async with self.receiving(provider, name="a") as a, self.receiving(another, name="b") as b:
             await provider.send(self.destination, numbered(20))
             found: set[str] = set()
@@ -109,7 +109,7 @@ class TestKafkaShareGroup(TestKafka):
             assert found == {str(number) for number in range(20)}
 
 
-@pytest.mark.prove  # this broker gives a partition to one member, so a second one waits for it in vain
+@pytest.mark.prove  # this broker gives a partition to one member, so a second member never gets it
 class TestKafkaShareGroupThroughAsyncio(TestKafkaShareGroup):
     asyncio = True
 
@@ -145,13 +145,13 @@ class TestApacheKafkaShareGroup(TestKafkaShareGroup):
         """Wait as everybody does: each member gets partitions."""
 
     def new_destination(self) -> str:
-        """Return a topic for whose group a forked child need not ask the broker for anything."""
+        """Return a topic and prepare its group, so that a forked child need not ask the broker."""
         topic = super().new_destination()
         self._begin_with_the_oldest(f"{topic}:s")
         return topic
 
     def _begin_with_the_oldest(self, group: str) -> None:
-        """Let a group have what was sent before it has a member: one joins when something is wanted."""
+        """Let a group get messages from before its first member: a member joins only at the first receive."""
         if group not in self.begun:
             self.begun.add(group)
             self.apache_kafka.set_group(group, share_auto_offset_reset="earliest")

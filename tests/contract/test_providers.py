@@ -31,7 +31,7 @@ IMPATIENT = StreamSettings(claim_idle=timedelta(seconds=1), reclaim_interval=tim
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """One node that owns every slot: it refuses what any Cluster refuses, keys of two slots in one script."""
+    """One node that owns every slot: like any Cluster, it refuses keys of two slots in one script."""
     own = {"cluster-enabled": "yes", "cluster-port": str(free_port())}
     with RedisServer(tmp_path_factory.mktemp("cluster"), appendfsync="no", **own) as server:
         with connected(server.url) as client:

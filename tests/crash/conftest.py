@@ -1,4 +1,4 @@
-"""A crash matrix runs once for each store or broker; its tests look at what is left."""
+"""A crash matrix runs once for each store or broker; its tests check the result."""
 
 import secrets
 import shutil
@@ -28,13 +28,13 @@ class Once(Protocol):
         ...
 
 
-#: What is left of each death, by the name of the store.
+#: Returns the result of each death, for the name of a store.
 Matrix = Callable[[str], dict[Death, Left]]
 
 
 @pytest.fixture(scope="session")
 def once() -> Once:
-    """Keep what the tests of different parameters share: in random order they alternate."""
+    """Keep results that tests with different parameters share: in random order the parameters alternate."""
     results: dict[str, object] = {}
     errors: dict[str, Exception] = {}
 
@@ -64,7 +64,7 @@ def matrix(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             history = empty_database(request.getfixturevalue("postgres_server"))
         try:
             if store.startswith("sqljms"):
-                # Not the history's database: what it says of one that is elsewhere must hold here, too.
+                # The history is in another database: the matrix must hold for that case too.
                 return run_matrix(
                     folder, _messages(store, request, folder), f"sqlite:///{folder}/history.sqlite3"
                 )

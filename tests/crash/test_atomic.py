@@ -31,7 +31,7 @@ def test_a_killed_atomic_trigger_has_one_effect_and_no_doubt(
         deaths.check_history()
 
 
-#: What must be empty when every message was handled, wherever its consumers died.
+#: The tables that must be empty after every message was handled, wherever the consumers died.
 TABLES = ("dms_msg", "dms_msg_properties", "dms_queue_entry", "dms_topic_entry")
 
 

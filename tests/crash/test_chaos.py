@@ -14,7 +14,7 @@ __all__ = ["redis_server"]
 
 pytestmark = [pytest.mark.crash, pytest.mark.prove]
 
-#: Of each kind, by ground: so many that each happens.
+#: The number of troubles by ground: enough that each kind of trouble happens.
 TROUBLES = {"sentinel": 10, "sentinel-confirmed": 8, "cluster": 8, "postgres": 10, "postgres-atomic": 10}
 
 #: A trouble of PostgreSQL lasts longer than one of Redis, and its messages do not wait for it.

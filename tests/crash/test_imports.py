@@ -56,7 +56,7 @@ def test_each_letter_runs_once_wherever_the_import_is_killed(
         )
 
     if point != "before park":
-        run_all()  # what was parked has run before it comes again
+        run_all()  # parked letters have run before they come again
     work = Import(destination=f"queue:{queue}", triggers=[book], stores=lambda _: store, until_idle=3)
     receiver = drive(provider.open_receiver(f"queue:{queue}", subscription="letters", name="w"))
     work.run(receiver)

@@ -1,4 +1,4 @@
-"""Joins of three streams in four processes, of which some die: each activation runs once, or is told."""
+"""Four processes join three streams, and some processes die: each activation runs once, or is reported."""
 
 import random
 from collections import Counter
@@ -32,7 +32,7 @@ FAST = "?claim_idle=1.5&reclaim_interval=0.2"
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is left: the effects, what is parked, the parts whose entry is not completed, what still waits."""
+    """The result: effects, parked messages, parts without a completed entry, and parts that still wait."""
 
     effects: Sequence[tuple[str, ...]]
     parked: Sequence[Parked]
@@ -45,7 +45,7 @@ def uuid_of(activation: int, destination: str) -> str:
 
 
 def send(url: str, chance: random.Random) -> None:
-    """Send each destination its messages, in an order of its own, some of them twice."""
+    """Send each destination its messages, each in another order, some of them twice."""
     provider = open_provider(url)
     for destination in DESTINATIONS:
         order = list(range(ACTIVATIONS))

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.prove, pytest.mark.timeout(600)]
 #: How much later a delayed line passes on, in seconds.
 LATE = 0.05
 
-#: What happens to a line. It is passed on as before when the next thing happens.
+#: The troubles of a line. When the next trouble begins, the line works again.
 TROUBLES: dict[str, Callable[[Network], None]] = {
     "cut": Network.cut,
     "delayed": lambda line: line.delay(LATE),
@@ -37,7 +37,7 @@ TROUBLES: dict[str, Callable[[Network], None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """A provider and a history, and what counts the messages that wait in the provider."""
+    """A provider, a history, and a function that counts the waiting messages in the provider."""
 
     provider: str
     history: str
@@ -97,6 +97,6 @@ def test_each_order_is_booked_once_whatever_happens_to_the_lines(
 
 
 def due(left: int) -> int:
-    """Return how many effects there are when the next of so many troubles happens."""
+    """Return the number of effects at which the next trouble happens, with so many troubles left."""
     every = 3 * len(TROUBLES)
     return MESSAGES * (every - left + 1) // (every + 2)

@@ -16,7 +16,7 @@ every_death = pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.n
 
 
 def marks_of(store: str) -> list[pytest.MarkDecorator]:
-    """Give one worker all of a store's tests: they look at what is left of one run."""
+    """Run all tests of a store in one worker: they check the result of one run."""
     group = pytest.mark.xdist_group(f"matrix-{store}")
     return [group] if store == "redis" else [group, pytest.mark.prove]
 

@@ -1,4 +1,4 @@
-"""An ordered trigger in four processes, whose active one is killed or frozen: every group keeps its order."""
+"""Four processes have an ordered trigger; the active one is killed or frozen: groups keep their order."""
 
 import random
 from collections.abc import Callable
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.prove, pytest.mark.timeout(400)]
 
 PROCESSES = 4
 
-#: The provider does not find out by itself that a process is gone: the lease does.
+#: The provider does not notice that a process is gone: the lease shows it.
 SLOW = "?claim_idle=60&reclaim_interval=0.2"
 
 
@@ -32,7 +32,7 @@ def is_done(client: Any) -> bool:
 def run(
     folder: Path, url: str, history: str, hits: int, hit: Callable[[OrderingFleet, Popen[bytes]], None]
 ) -> Left:
-    """Send, and hit the active process so often; return what is left."""
+    """Send messages, hit the active process so many times, and return the result."""
     # from the seed that pytest prints
     chance = random.Random(random.randrange(2**32))  # noqa: S311  (no secret)
     send(url, chance)
@@ -73,5 +73,5 @@ def test_groups_keep_their_order_when_the_active_process_is_frozen_and_comes_bac
 
     left = run(tmp_path, redis_url, redis_url, freezes, OrderingFleet.freeze)
 
-    # What was running at that moment ends after the process has come back.
+    # Runs that were active at the freeze end after the process has come back.
     left.check(most_in_doubt=freezes * CONCURRENCY, but_for_the_doubtful=True)

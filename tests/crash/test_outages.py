@@ -1,6 +1,6 @@
-"""What a service needs is away for a while: no message is given up, and each has one effect afterwards.
+"""The target of a service is away for a while: no message is given up, and each has one effect afterwards.
 
-Nothing is set that has a default: the pauses between redeliveries grow by themselves.
+All settings have their defaults: the pauses between redeliveries grow automatically.
 """
 
 import socket
@@ -92,7 +92,7 @@ def provider_url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def outlast(provider_url: str, history: str, target: Target, count: int, seconds: float) -> None:
-    """Send ``count`` messages, bring the target back after ``seconds``, and look at what became of all."""
+    """Send ``count`` messages, bring the target back after ``seconds``, and check the result of each."""
 
     @trigger("orders", name="outages", history=history, transacted=True)
     def book(message: Message) -> None:
@@ -102,7 +102,7 @@ def outlast(provider_url: str, history: str, target: Target, count: int, seconds
             raise TransientError("the target is away") from error
 
     uuids = [f"order-{number}" for number in range(count)]
-    Consumer([book], provider_url).run(until_idle=0.05)  # declares what the provider needs
+    Consumer([book], provider_url).run(until_idle=0.05)  # declares the queues that the provider needs
     with Producer(provider_url) as producer:
         producer.send_batch("orders", [Message(body={"order": uuid}, uuid=uuid) for uuid in uuids])
     with Running(Consumer([book], provider_url)):

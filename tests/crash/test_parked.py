@@ -1,7 +1,7 @@
 """A thousand failed messages are parked, the server's fences change, and an operator runs or settles them.
 
-A Redis that was restarted grants fences from the microseconds of its clock on. A completed entry keeps the
-low 24 bits of its fence, and after 17 seconds these have gone once round.
+After a restart, Redis takes its first fence from its clock, in microseconds. A completed entry keeps only the
+low 24 bits of its fence. After 17 seconds these bits start again from the same value.
 """
 
 import json
@@ -46,20 +46,20 @@ def book(message: Message) -> None:
 
 @dataclass
 class Desk:
-    """An operator in a folder with the service; :attr:`change` is what happens to the server."""
+    """An operator in a folder with the service; :attr:`change` happens to the server."""
 
     doubtless: InProcess
     url: str
     change: Callable[[], object]
 
     def say(self, *words: str) -> str:
-        """Run a command that has to succeed; return what it says."""
+        """Run a command that must succeed; return its output."""
         answer = self.doubtless(*words, DOUBTLESS_HISTORY=self.url, DOUBTLESS_PROVIDER=self.url)
         assert answer.code == 0, answer.err
         return answer.out
 
     def receive(self, *uuids: str) -> None:
-        """Send messages, and run the service until all have come."""
+        """Send messages, and run the service until all have arrived."""
         lines = [json.dumps({"headers": {"uuid": uuid}, "body": {}}) for uuid in uuids]
         (self.doubtless.folder / "orders.jsonl").write_text("\n".join(lines))
         self.say("send", "orders", "orders.jsonl")
@@ -75,7 +75,7 @@ class Desk:
         return Counter(file.read_text().split() if file.exists() else [])
 
     def outcomes(self) -> Counter[EntryOutcome | None]:
-        """Return how the history says that the messages ended."""
+        """Return how the messages ended, from the history."""
         store = open_history(self.url)
         try:
             entries = drive(store.lookup("book", UUIDS))

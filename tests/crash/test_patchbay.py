@@ -51,7 +51,7 @@ port = "F"
 to = ["errors", "dead"]
 """
 
-#: Enough attempts for the one that a kill may cost.
+#: Enough attempts, because a kill may use one.
 ATTEMPTS = 4
 
 #: More writes than one run has.
@@ -107,7 +107,7 @@ class Bench:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def make_bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[int], Bench]]:
-    """Make a bench on a database of its own for each point."""
+    """Make a bench with a separate database for each point."""
     made: list[str] = []
     server = cast("str", request.getfixturevalue("postgres_server")) if request.param == "postgres" else None
 

@@ -37,7 +37,7 @@ def test_a_message_that_kills_its_process_every_time_is_parked_with_an_event(
     codes: list[int] = []
     while not codes or codes[-1]:
         codes.append(subprocess.run(words, env=state, timeout=DEADLINE, check=False).returncode)
-        assert len(codes) <= LIMIT + 1, "it goes on dying"
+        assert len(codes) <= LIMIT + 1, "the process still dies at the same message"
 
     assert codes == [-signal.SIGKILL] * LIMIT + [0]
     assert is_drained(redis_url, name)

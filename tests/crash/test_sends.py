@@ -1,6 +1,6 @@
 """A transacted service sends two messages and fails twice; its process dies at every step of the third try.
 
-Downstream, each of the two runs once, whatever has left before the death: a later try sends the same uuids.
+Downstream, each of the two runs once, even if one was sent before the death: a later try has the same uuids.
 The tests of brokers are beside their crash matrix.
 """
 
@@ -42,7 +42,7 @@ def sends_left(
             return run_over(folder, f"sqlite:///{folder}/shop.sqlite3")
         if shutil.which("redis-server") is None:
             missing("redis-server", "apt-get install redis-server")
-        with RedisServer(folder, appendfsync="everysec") as server:  # nobody flushes it meanwhile
+        with RedisServer(folder, appendfsync="everysec") as server:  # no other test flushes it
             return run_over(folder, server.url)
 
     return once(f"sends {store}", run)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.crash
 
 MESSAGES, KILLS = 1000, 6
 
-#: Of atomic triggers: they promise the most, so they are tried with the most.
+#: The numbers for atomic triggers: they promise the most, so they get the hardest test.
 ATOMIC_MESSAGES, ATOMIC_KILLS = 100_000, 50
 
 #: Processes with many tasks that share a receiver and their calls.
@@ -75,16 +75,16 @@ def test_metrics_add_up_with_what_the_soak_counts(
     effects, killed = looks.effects, looks.killed
     lost = effects.total() - counted["new"]
     at_work = work.settings.concurrency
-    # What the killed had counted until their last heartbeats stands, and all that the others have.
+    # A killed process has reported its counts up to its last heartbeat; the other processes, all of them.
     assert len(killed) <= kills
     assert counted["new"] == effects.total() + sum(n - effects[pid] for pid, n in killed.items())
     for pid, reported in killed.items():
         assert looks.surely_reported(pid) - at_work <= reported <= effects[pid]
-    # Nothing is counted twice, and before it is answered nothing is counted.
+    # No message is counted twice, or before it is answered.
     assert sum(counted.values()) <= messages
     assert counted["duplicate"] <= report.fates[Fate.DUPLICATE] + kills * at_work
     assert counted["rejected"] == 0
-    # What is there is counted where it is, so no kill makes a difference.
+    # The lot itself counts the parked messages, so kills do not change the number.
     in_doubt = report.fates[Fate.PARKED_WITH_EFFECT] + report.fates[Fate.PARKED_WITHOUT_EFFECT]
     parked = metrics["doubtless_parked_messages", NAME]
     assert (parked > 0, parked <= in_doubt) == (in_doubt > 0, True)
@@ -98,17 +98,17 @@ def test_metrics_add_up_with_what_the_soak_counts(
 
 
 class Looks:
-    """What was seen of each process: the effects that it had, and when its last heartbeat arrived."""
+    """The observations of each process: its effects, and when its last heartbeat arrived."""
 
     def __init__(self, ledger: Path, url: str) -> None:
         self._ledger, self._url = Ledger(ledger), url
         self._seen: list[tuple[Counter[str], dict[str, Beat]]] = []
 
     def look(self, *_: int) -> None:
-        """Look once: at the effects first, so that a heartbeat that is not there yet came after them."""
+        """Look once: at the effects first, so that every later heartbeat came after them."""
         effects = Counter(pid for _, _, pid in self._ledger.lines())
         store = open_history(self._url)
-        # One that has taken leave has no last word; one that was killed has, for ten minutes.
+        # A consumer that ended by itself has no last heartbeat; a killed one has it for ten minutes.
         beats = drive(store.control.overview(silence=FORGOTTEN_AFTER)).beats
         drive(store.close())
         self._seen.append((effects, {beat.report.consumer.split("-")[-2]: beat for beat in beats}))
@@ -119,13 +119,14 @@ class Looks:
 
     @property
     def killed(self) -> dict[str, int]:
-        """How many new messages those have reported that were killed after their first heartbeat."""
+        """Return the reported new messages of each process that was killed after its first heartbeat."""
         return {pid: beat.report.counts.new for pid, beat in self._seen[-1][1].items()}
 
     def surely_reported(self, pid: str) -> int:
-        """How many effects a process had when its last report but one arrived.
+        """Return how many effects a process had when its second-last report arrived.
 
-        Its last one was made after that, so it knows of all these but those that were not answered yet.
+        The process made its last report after that. So this report counts all these effects, except those of
+        messages that were not answered yet.
         """
         beats = [(effects[pid], beats[pid].beat_at) for effects, beats in self._seen if pid in beats]
         arrived = sorted({at for _, at in beats})

@@ -1,4 +1,4 @@
-"""Who extracts or loads is killed inside its transaction and behind it: nothing is lost, nothing is twice."""
+"""Extract and load are killed before and after their commit: no row is lost, and none is there twice."""
 
 import signal
 import subprocess
@@ -37,7 +37,7 @@ def ids(side: Side) -> list[str]:
 
 
 def killed(side: Side, folder: Path, moment: str, what: str, file: Path) -> Watermark:
-    """Let a process of this end die, and return what it has left of the link's row."""
+    """Let a process of this end die; return the watermark of the link's row after that."""
     settings = folder / f"{side.name}.toml"
     settings.write_text(
         f'database = "{side.url}"\n[links.orders]\ncarrier = "file:///nowhere"\ninbox = "{side.name}"\n'
@@ -62,7 +62,7 @@ def test_who_extracts_or_loads_may_die_at_any_moment(link_databases: Sequence[st
 
         assert killed(x, tmp_path, "inside", "extract", file) == before
         assert killed(x, tmp_path, "behind", "extract", file) != before
-        assert not file.exists(), "its peer waits for another one"
+        assert not file.exists(), "the process died before the file was complete"
         drive(extract(x.links, "orders", file))
         order(x, "c")
 

@@ -17,7 +17,7 @@ from triggers.testing.redis_server import RedisServer
 
 pytestmark = [pytest.mark.crash, pytest.mark.xdist_group("turns")]
 
-#: Who is In Doubt after a death: the doomed message, which was about to run or ran; or the one after it.
+#: The message that is In Doubt after a death: the doomed one, if it was about to run or ran; or the next one.
 IN_DOUBT = {
     "RECEIVED": DOOMED,  # its claim came with the completion of the one before
     "CLAIMED": DOOMED,
@@ -37,7 +37,7 @@ AFTER_THE_EFFECT = {"AFTER_EFFECT", "RUN", "before-turn"}
 
 @dataclass(frozen=True, slots=True)
 class Aftermath:
-    """Where to look at what the dead left, and what others made of it."""
+    """Where to find what the killed processes left, and what the other processes did with it."""
 
     folder: Path
     url: str

@@ -1,1 +1,1 @@
-"""Whole state spaces, explored: they take seconds each, where unit tests take milliseconds."""
+"""Tests that explore whole state spaces: each takes seconds, while a unit test takes milliseconds."""

@@ -1,10 +1,10 @@
 """Every interleaving of a few workers, crashes and redeliveries, over the production functions.
 
-What holds in every state that can be reached:
+These properties hold in every state that can be reached:
 
 - the service never runs again after a run that may have had an effect, unless a resolver said so;
-- nothing is acknowledged that had no effect and is not parked;
-- nobody changes a completed entry, or one whose fence is not the one that they know;
+- a message is acknowledged only if it had an effect or is parked;
+- nobody changes a completed entry, or an entry with another fence than they know;
 - when the faults stop, all work comes to an end, and every message had an effect or is parked.
 
 A checker that finds nothing proves nothing, so it is also shown to catch functions that break a property.
@@ -82,7 +82,7 @@ def test_every_property_holds_in_every_state(name: str, proved: Proved) -> None:
     assert explored.states > 100
 
 
-#: What must happen somewhere, lest a property hold because nothing ever happens.
+#: Moves that each scope must contain: otherwise a property could hold only because nothing happens.
 EVENTS = {
     "plain": {
         *("decide: row 7", "decide: row 8", "decide: row 10", "settle: True"),

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-#: Charsets that are none, or that take for ever, and some that are.
+#: Charsets that do not exist, or that take very long, and some real ones.
 CHARSETS = [
     *("undefined", "punycode", "idna", "rot13", "base64", "hex", "zip", "unicode_escape", "utf-7", "utf-99"),
     *(

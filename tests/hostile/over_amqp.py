@@ -1,7 +1,8 @@
-"""Hostile deliveries of AMQP 1.0: sections of odd types, of those that RabbitMQ 4 takes.
+"""Hostile deliveries of AMQP 1.0: sections of odd types, as far as RabbitMQ 4 accepts them.
 
-A message without a body, or with described values beside it, it neither takes nor refuses; and one whose
-annotations hold null, decimals, or doubles that are no numbers, it takes and can never deliver.
+RabbitMQ 4 neither accepts nor refuses a message that has no body, or has described values beside its body. If
+annotations contain null, decimals, or doubles that are NaN or infinite, it accepts the message, but can never
+deliver it.
 """
 
 import random
@@ -26,7 +27,7 @@ _proton = cast("Any", proton)
 
 
 def deliveries(count: int, seed: int) -> Sequence[Any]:
-    """Return so many messages, most with an id of their own."""
+    """Return ``count`` messages, most with a unique id."""
     dice = dice_of(seed)
     return [_hostile(dice, number) for number in range(count)]
 

@@ -36,7 +36,7 @@ def send(url: str, queue: str, hostile: Sequence[Hostile], *, milliseconds: int 
 
 
 def text_of_no_unicode(session: Any) -> Any:
-    """Make a text message whose content is no text: its length says more than there is."""
+    """Make a text message with broken content: its length is greater than the number of its bytes."""
     made = session.createTextMessage()
     made.setContent(_bytes(b"\x00\x00\x00\x09\xff\xff"))
     return made

@@ -1,7 +1,7 @@
 """Hostile deliveries of AMQP 0-9-1: properties as bytes, of any kind of value that RabbitMQ 3 takes.
 
-It refuses delivery modes beside 1 and 2, doubles that are no numbers, a ``CC`` that is no array of texts, and
-properties that are cut off.
+RabbitMQ 3 refuses delivery modes except 1 and 2, doubles that are NaN or infinite, a ``CC`` that is not an
+array of texts, and properties that are cut off.
 """
 
 import random
@@ -36,7 +36,7 @@ def header(name: str, kind: bytes, value: bytes) -> bytes:
 
 
 def deliveries(count: int, seed: int) -> Sequence[Hostile]:
-    """Return so many, each with a JMSMessageID of its own, if it has one that can be read."""
+    """Return ``count`` deliveries; if a delivery has a readable JMSMessageID, this ID is unique."""
     dice = dice_of(seed)
     return [_hostile(dice, number) for number in range(count)]
 

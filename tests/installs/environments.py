@@ -15,7 +15,7 @@ from tests.fixtures.waiting import patience
 #: How long an installation may take, in seconds: the client of AMQP 1.0 is compiled, and Spark is 400 MB.
 INSTALLING = patience(600.0)
 
-#: How long what is started in an environment may take, in seconds.
+#: The time limit of a program in an environment, in seconds.
 RUNNING = patience(180.0)
 
 #: Where uv puts versions of Python that this machine has not.
@@ -30,9 +30,9 @@ EXTRAS = (
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What is installed: the extra, or ``plain``; the oldest versions that are allowed, or the newest.
+    """An installation: an extra, or ``plain``; with the oldest versions that are allowed, or the newest.
 
-    ``pinned`` is what has a version of its own, as pip writes it.
+    ``pinned`` lists packages with another version, as pip writes them.
     """
 
     extra: str
@@ -52,7 +52,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """A virtual environment with what ``kind`` says, and nothing else."""
+    """A virtual environment with the packages of ``kind``, and nothing else."""
 
     kind: Kind
     programs: Path
@@ -97,7 +97,7 @@ def make(kind: Kind, folder: Path, *, pip: bool = False) -> Environment:
 
 
 def _oldest(kind: Kind, folder: Path) -> Path:
-    """Write down the oldest versions that pyproject allows of what it names."""
+    """Write down the oldest versions of all requirements that pyproject allows."""
     pinned = folder / "oldest.txt"
     extra = [] if kind.extra == "plain" else ["--extra", kind.extra]
     told = ["--resolution", "lowest-direct", "--python-version", kind.python, *extra]

@@ -1,7 +1,7 @@
 """The wheel in empty environments: plain, with each extra alone, with the oldest and the newest versions.
 
-``.ci/installs`` runs these. What runs in an environment is a process of its own in a folder of its own, so
-that nothing of the checkout, and nothing that the tests need, is there.
+``.ci/installs`` runs these tests. A program in an environment is a separate process in a separate folder. So
+it finds neither the checkout nor the packages that the tests need.
 """
 
 import json
@@ -33,16 +33,16 @@ OTHER_PYTHONS = [
     *(Kind("plain", python="3.14"), Kind("all", python="3.14")),
 ]
 
-#: What an extra says where it is left out because of Python itself.
+#: The text of an extra that does not install on this version of Python.
 LEFT_OUT = "does not run on Python 3.14"
 
-#: Of each Spark that is supported, the oldest, one in the middle and the newest; 3.5 ends at Python 3.11.
+#: The oldest, a middle and the newest supported version of Spark; 3.5 supports Python up to 3.11.
 SPARKS = [Kind("spark", oldest=True), Kind("spark", pinned=("pyspark==4.0.*",)), Kind("spark")]
 
-#: How a module is refused that this Spark is too old for.
+#: The error of a module that needs a newer Spark.
 TOO_OLD = re.compile(r"needs PySpark 4\.\d or newer, and this is [34]\.\d")
 
-#: The drivers that modules import which only their face's users reach, and the extras that bring them.
+#: The drivers that modules behind a package's public face import, and the extras that install these drivers.
 DRIVERS = {
     "pytest": "contract",
     "celery": "celery",
@@ -62,7 +62,7 @@ DRIVERS = {
     "uvicorn": "dashboard",
 }
 
-#: Two of what is sent to a queue; the second is a copy.
+#: Two messages for a queue; the second is a copy.
 ORDERS = '{"headers": {"uuid": "order-1"}, "body": "{}"}\n' * 2
 
 
@@ -135,7 +135,7 @@ def test_what_needs_an_extra_says_which_where_it_is_missing(environment: Environ
     said: dict[str, list[str]] = json.loads(use(environment, tmp_path, "asking.py"))
 
     for extra, answers in said.items():
-        # What is refused where a trigger is declared points at the user's line, too.
+        # If the declaration of a trigger is refused, the error also names the user's line.
         telling = rf"MissingExtraError: .*pip install 'doubtless\[{extra}\]'( \(asking\.py, line \d+\))?"
         if is_left_out(environment, extra):
             telling = rf"ConfigurationError: .*{LEFT_OUT}.*"

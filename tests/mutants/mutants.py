@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Mutant(NamedTuple):
-    """A text of a production file, what it is replaced by, and the test that fails then."""
+    """A text of a production file, the text that replaces it, and the test that must fail then."""
 
     file: str
     before: str

@@ -1,7 +1,7 @@
 """Runs pytest with a bug planted in one file: ``python -m tests.mutants.planting FILE BEFORE AFTER TEST``.
 
-Nothing is written to the disk: the text is replaced as the file is loaded, in a process of its own, because a
-cache that an earlier test has filled would hide what is planted.
+Nothing is written to the disk: the text is replaced when the file is loaded. This needs a separate process,
+because a cache from an earlier test would hide the planted bug.
 """
 
 import sys
@@ -12,7 +12,7 @@ import pytest
 
 from tests import ROOT
 
-#: How this process ends where the text does not stand in the file exactly once.
+#: The exit code if the text is not in the file exactly once.
 NOT_PLANTED = 90
 
 

@@ -1,7 +1,7 @@
-"""What went wrong in libraries like this one, told in our words: a test for each ticket, that we pass.
+"""Bugs of similar libraries, described in our words: each ticket has a test, and we pass it.
 
-A docstring ends with "Retold" where the thread itself could not be read, and the test goes by what others
-say of it.
+"Retold" at the end of a docstring means that we could not read the ticket itself. Then the test follows what
+others write about the ticket.
 """
 
 import threading
@@ -57,7 +57,7 @@ def test_powertools_python_8386() -> None:
     assert len(runs) == 1
 
 
-#: The counts of a delivery that is claimed at once, of one that is looked up first, of one that tells none.
+#: Delivery counts: 1 is claimed immediately, 2 is looked up first, and the last means an unknown count.
 COUNTS = (1, 2, UNDEFINED_COUNT)
 
 

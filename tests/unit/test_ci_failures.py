@@ -1,4 +1,4 @@
-"""What CI runs once more: the tests that failed, read from what pytest has printed."""
+"""CI runs failed tests once more; it reads their names from pytest's output."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.compare`` pairs the lines of two runs, and says which way each has gone."""
+"""``python -m benchmarks.compare`` pairs the lines of two runs, and says which are faster or slower."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""The faces of packages: their public names are there, and are all that a store's author needs."""
+"""The public names of packages: they all exist, and the author of a store needs no others."""
 
 import compileall
 import importlib.util

@@ -1,4 +1,4 @@
-"""The folders of the packages: few enough entries to be read at a glance, and each says what it is for."""
+"""The folders of the packages: each has few enough entries to read at a glance, and says its purpose."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ import pytest
 
 from tests import ROOT
 
-#: As many modules and folders as one takes in at a glance.
+#: The number of modules and folders that a reader sees at a glance.
 MOST = 16
 
 #: Folders that may have more: rooms, types and helpers that every store needs, pages, many subjects.
@@ -24,10 +24,10 @@ FULLER = {
     "history/redis/lua/shared": 17,
 }
 
-#: Folders of many modules of one kind, each of which its name explains; their docstrings say that.
+#: Folders with many modules of one kind: the name of each module explains it, as the folder's docstring says.
 ONE_OF_A_KIND = {"history/contract", "triggers/dashboard/pages", "triggers/providers/contract"}
 
-#: What is in a folder besides what it is about.
+#: Entries of a folder that do not count.
 COUNTED_NOT = {"__init__.py", "__main__.py", "__pycache__", "py.typed"}
 
 PACKAGES = ("doubtless", "history", "resolvers", "triggers")

@@ -1,4 +1,4 @@
-"""What `make prove` prints and writes: counts by kind of proof."""
+"""`make prove` prints and writes counts by kind of proof."""
 
 from pathlib import Path
 from typing import Any, cast

@@ -12,7 +12,7 @@ from tests import ROOT
 
 pytestmark = pytest.mark.slow
 
-#: Programs of a virtual environment that note what they are called with; ``pip config`` is real.
+#: Programs of a virtual environment that record their arguments; ``pip config`` is real.
 PYTHON = """#!/bin/sh
 case "$*" in
   *uv_settings.py|*"config list"|-c*) exec {python} "$@" ;;

@@ -1,4 +1,4 @@
-"""What a start loads: of ours only what is used, and no driver."""
+"""A start loads only the modules of ours that it uses, and no driver."""
 
 import subprocess
 import sys
@@ -36,7 +36,7 @@ COMMAND_LINE = {
 
 
 def loaded_by(program: str, *words: str) -> set[str]:
-    """Return the modules that are loaded when a program has ended, whatever it prints."""
+    """Return the modules that are loaded at the end of a program; its output does not matter."""
     listing = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr))"
     ended = subprocess.run(
         [sys.executable, "-c", f"{listing}\n{program}", *words],
@@ -54,7 +54,7 @@ def of_ours(modules: set[str]) -> set[str]:
 
 @pytest.fixture(scope="module")
 def of_history() -> set[str]:
-    """What the face of ``history`` loads, which stands below everything."""
+    """The modules that ``history`` loads; every other package imports it."""
     return loaded_by("import history.errors, history.support.rendering")
 
 

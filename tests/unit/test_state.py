@@ -1,4 +1,4 @@
-"""Where tests leave what a user keeps."""
+"""The folder in which tests store a user's state."""
 
 import pytest
 

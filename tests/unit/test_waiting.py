@@ -1,4 +1,4 @@
-"""The patience of the tests: they wait as long as the machine needs, and not for ever."""
+"""The patience of the tests: a slow machine gets more time, but not endless time."""
 
 import subprocess
 import sys

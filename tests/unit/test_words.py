@@ -1,4 +1,4 @@
-"""Words that the code does without, because they could mean anything."""
+"""Words that the code must not use, because they could mean anything."""
 
 import ast
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ FOLDERS = ("doubtless", "history", "resolvers", "triggers", "benchmarks", "examp
 #: A variable with this name has been a text, a tally, options, a reason and a statement.
 WORD = "told"
 
-#: The files and folders in which the word is left over, one a line.
+#: The files and folders that still use the word, one per line.
 LEFTOVERS = (Path(__file__).parent / "leftover_words.txt").read_text(encoding="utf-8").split()
 
 

@@ -81,7 +81,7 @@ class DecisionContract:
         assert list(second.messages) == [(parked(2).id, None)]
         assert (last.kind, last.trigger_name) == (DecisionKind.RUN, TRIGGER)
         assert before < first.at <= second.at <= last.at < datetime.now(UTC) + timedelta(minutes=5)
-        assert [label.uuid for label in await labels_once(store)] == ["u3"], "to run it takes nothing out"
+        assert [label.uuid for label in await labels_once(store)] == ["u3"], "a run decision removes nothing"
 
     async def test_an_entry_that_somebody_runs_again_meanwhile_is_left_alone(
         self, store: KeepsBeside

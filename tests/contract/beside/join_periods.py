@@ -1,4 +1,4 @@
-"""The life of the periods of a store's joins, and who is the first of an activation."""
+"""The periods of a store's joins, and the first message of an activation."""
 
 from datetime import timedelta
 
@@ -91,7 +91,7 @@ class JoinPeriodContract:
         await eventually(is_kept)
         last = await add(store, await part(store, "p", "payments"))
 
-        assert places > 1, "the first message had its place until the time-out"
+        assert places > 1, "the first message keeps its place until the time-out"
         assert last.period is not None
         assert {part.uuid for part in last.period.parts.values()} == {"o2", "p"}
         (late,) = await store.joining.due(TRIGGER, THEIRS)
@@ -137,7 +137,7 @@ class JoinPeriodContract:
 
         assert await first(TRIGGER, "a", "u1", time_out=LONG)
         assert not await first(TRIGGER, "a", "u2", time_out=LONG)
-        assert await first(TRIGGER, "a", "u1", time_out=LONG), "it is the first however often it asks"
+        assert await first(TRIGGER, "a", "u1", time_out=LONG), "it stays the first, however often it calls"
         assert await first(TRIGGER, "b", "u2", time_out=None)
         assert not await first(TRIGGER, "b", "u1", time_out=None)
         assert await first("another", "a", "u2", time_out=LONG)

@@ -275,7 +275,7 @@ class ParkingContract:
         await store.parking.park([parked(0x11), parked(0x12), parked(0x21, trigger_name="another")])
 
         assert await store.parking.get("0011") == parked(0x11)
-        assert await store.parking.get("001") is None, "two ids begin so"
+        assert await store.parking.get("001") is None, "two ids begin with this"
         assert await store.parking.get("f") is None
         assert await store.parking.get("0021", trigger="another") == parked(0x21, trigger_name="another")
         assert await store.parking.get("0021", trigger=TRIGGER) is None

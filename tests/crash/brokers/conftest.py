@@ -1,4 +1,4 @@
-"""What processes that died on a module's ``broker`` have left; a module may define that by itself."""
+"""The results of killed processes, from a module's ``broker``; a module may define these fixtures itself."""
 
 import pytest
 

@@ -33,7 +33,7 @@ PARTITIONS = (PROCESSES + 1) * CONCURRENCY + 2
 def broker_on(server: AnyKafka) -> Broker:
     def outage() -> None:
         server.go_away()
-        time.sleep(2)  # long enough for everybody to notice; whoever does not, goes on
+        time.sleep(2)  # long enough for every member to notice; a member that does not notice goes on
         server.come_back()
 
     return Broker(
@@ -45,7 +45,7 @@ def broker_on(server: AnyKafka) -> Broker:
 
 
 def depth_of(server: KafkaUrls) -> Callable[[str], int]:
-    """Return what counts the messages that the trigger of a topic's name has not settled."""
+    """Return a function that counts the unsettled messages of the trigger with the topic's name."""
     return lambda name: server.depth(name, f"{name}:{name}")
 
 
@@ -87,7 +87,7 @@ class TestKafka(KilledAtAnyStep, KilledWhileItSends, BrokerIsAway):
 def test_each_order_is_booked_once_while_consumers_are_killed_join_and_leave(
     tmp_path: Path, private_broker: Broker, redis_url: str, proved: Proved
 ) -> None:
-    """Whoever is killed owns a partition, and so does each guest: all of these have successors."""
+    """Each killed process owns a partition, and each guest too: another process then takes it over."""
     books, shares = private_broker.books(tmp_path, redis_url), Shares(tmp_path)
     producing = private_broker.producer()
     with fleet_of(books, service="tests.crash.victims.sharing_service") as fleet:

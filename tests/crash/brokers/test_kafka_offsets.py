@@ -1,4 +1,4 @@
-"""Consumers whose offsets are kept with their effects are killed: one effect each, and no entry."""
+"""Consumers that store offsets with their effects are killed: each message has one effect and no entry."""
 
 import subprocess
 import sys
@@ -68,7 +68,7 @@ def test_a_consumer_killed_at_any_step_leaves_one_effect_and_the_offset_of_it(
 
 
 def offsets_in(engine: Engine) -> set[tuple[str, int]]:
-    """Return the topics whose offsets are kept, with the next one of each."""
+    """Return each topic with a stored offset, and its next offset."""
     with engine.connect() as connection:
         rows = connection.execute(text("SELECT topic, next_offset FROM doubtless_offsets")).all()
     return {(str(topic), int(offset)) for topic, offset in rows}

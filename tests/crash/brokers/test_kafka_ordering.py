@@ -1,4 +1,4 @@
-"""Ordered triggers in processes on Kafka, of which some are killed or frozen: keys keep their order."""
+"""Some processes with ordered triggers on Kafka are killed or frozen: each key keeps its order."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ def kafka(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyKafka]:
 def run(
     folder: Path, kafka: AnyKafka, history: str, hits: int, hit: Callable[[OrderingFleet, Popen[bytes]], None]
 ) -> Left:
-    """Send, and hit the process that runs longest so often; return what is left."""
+    """Send messages, hit the longest-running process so many times, and return the result."""
     # from the seed that pytest prints
     chance = random.Random(random.randrange(2**32))  # noqa: S311  (no secret)
     send(kafka.url, chance)
@@ -76,5 +76,5 @@ def test_keys_keep_their_order_when_a_process_is_frozen_until_others_have_its_pa
 
     left = run(tmp_path, kafka, redis_url, freezes, OrderingFleet.freeze_until_all_is_done)
 
-    # What was running at that moment ends after the process has come back.
+    # Runs that were active at the freeze end after the process has come back.
     left.check(most_in_doubt=freezes * CONCURRENCY, but_for_the_doubtful=True)

@@ -1,8 +1,8 @@
 """Members of a share group are killed at every step and at random; effects are counted.
 
-With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills. What a share group has not
-answered cannot be asked of this broker: an empty queue is not looked for. So of the matrix it is not shown
-that everything is answered in the end, but that nothing is lost, nothing twice, and all is accounted for.
+With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills. This broker cannot tell which
+messages a share group has not answered, so no test waits for an empty queue. The matrix does not show that
+every message is answered in the end. It shows that no message is lost, runs twice, or is unaccounted for.
 """
 
 from collections.abc import Generator, Iterable, Iterator

@@ -1,7 +1,7 @@
 """Consumers on Apache Kafka are killed, and so are brokers; effects are counted.
 
-There is one broker, or there are three with replicated topics. Of three, the leader is killed, and every
-second time all of them. With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills of
+There is one broker, or there are three with replicated topics. If there are three, the leader is killed, or
+every second time all three. With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills of
 consumers and 5 of brokers.
 """
 
@@ -84,7 +84,7 @@ MODES: Sequence[Mode] = [
 
 
 def depth_for(url: str, server: AnyKafka | ApacheKafkaCluster) -> Callable[[str], int]:
-    """Return what counts the unsettled messages; a share group does not tell."""
+    """Return a function that counts the unsettled messages; a share group does not tell their number."""
     if "share" in url:
         return lambda _: 0
     if "transactional_id" in url:

@@ -131,7 +131,7 @@ class BrokerIsAway:
 
 
 class KilledWithTheBroker:
-    """Needs a fixture ``private_broker``, whose first outage is a kill."""
+    """Needs a fixture ``private_broker``; its first outage must be a kill."""
 
     @pytest.mark.prove
     @pytest.mark.timeout(3600)

@@ -56,7 +56,7 @@ class Fleet:
             time.sleep(0.05)
 
     def _check_living(self) -> None:
-        assert all(one.poll() is None for one in self.running), f"one has ended:\n{self.tail()}"
+        assert all(one.poll() is None for one in self.running), f"a process has ended:\n{self.tail()}"
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:
         """Kill a process and start another instead."""

@@ -18,7 +18,7 @@ _SAID = re.compile(r"topic \S+: partitions ([\d, ]+) are (ours now|no longer our
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """The partitions that each process got, as it noted them itself."""
+    """The partitions that each process got, as it wrote them down itself."""
 
     folder: Path
 

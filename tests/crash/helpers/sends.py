@@ -15,13 +15,13 @@ from triggers import open_provider
 
 @dataclass(frozen=True, slots=True)
 class SendsLeft:
-    """What the processes of one provider have left behind: all of them died, then another one finished."""
+    """The result of the processes of one provider: all of them died, then another process finished."""
 
     folder: Path
     parked: Sequence[str]
 
     def effects(self, case: Case) -> Counter[tuple[str, ...]]:
-        """Count what ran downstream, by destination and order."""
+        """Count the runs downstream, by destination and order."""
         return Counter(words[1:] for words in effects_of(self.folder).lines() if words[0] == case.name)
 
     def check(self, case: Case) -> None:

@@ -1,8 +1,8 @@
-"""A driver with executors of its own, one of which is killed in the middle of the claims.
+"""A driver with its own executors; one executor is killed in the middle of the claims.
 
-Called as ``spark_cluster MASTER FOLDER HISTORY ROWS (together | apart)``; writes ``FOLDER/told.json``. Rows
-"apart" stay in their partitions, each of which claims under an owner of its own. There a task fails half way
-through its claims, and another one is so slow that it gets a speculative twin.
+Called as ``spark_cluster MASTER FOLDER HISTORY ROWS (together | apart)``; writes ``FOLDER/told.json``. With
+"apart", rows stay in their partitions, and each partition claims as its own owner. Then one task fails half
+way through its claims, and another task is so slow that it gets a speculative twin.
 """
 
 import json
@@ -60,7 +60,7 @@ def executors(application: str) -> list[int]:
 
 
 def kill_one(application: str, history: str, enough: int, killed: list[int]) -> None:
-    """Kill an executor once so many rows are claimed."""
+    """Kill an executor as soon as so many rows are claimed."""
     store = open_history(history)
     while drive(store.stats("load")).started < enough:
         time.sleep(0.005)
@@ -84,14 +84,14 @@ def rows_of(numbers: Iterable[int], distinct: int) -> Iterator[tuple[str, str]]:
 
 
 def owners_of(history: str, uuids: list[str]) -> list[str]:
-    """Return which parts of a run own rows, all of which are completed."""
+    """Return which parts of a run own rows, after a check that all rows are completed."""
     entries = with_store(history, lambda store: store.lookup("load", uuids))
     assert all(entry is not None and entry.outcome == "ok" for entry in entries)
     return sorted({(entry.owner or "").partition("#")[2] for entry in entries if entry is not None})
 
 
 def main(master: str, folder: Path, history: str, rows: int, how: str) -> None:
-    """Run one batch of ``rows`` rows, a fifth of them duplicates, and print what became of them."""
+    """Run one batch of ``rows`` rows, a fifth of them duplicates, and print their results."""
     spark = session(master, folder)
     distinct = rows * 4 // 5
     seen: Counter[str | int] = Counter()

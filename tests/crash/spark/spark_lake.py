@@ -23,7 +23,7 @@ from triggers.spark.batch.batch import BatchStep
 #: How many records a batch has at most.
 ROWS_OF_BATCH = sized(1_100, full=2_200)
 
-#: How a driver is called whose sink does not reply.
+#: The argument for a driver with a sink that does not reply.
 SILENCE = "silence"
 
 #: How many seconds a driver lives at most, from the start of its query.
@@ -58,7 +58,7 @@ def without_replies(made: ForeachBatch) -> ForeachBatch:
 
 
 def main(place: Place, recipe: str, how: str) -> None:
-    """Run the query until it has read what the topic has now."""
+    """Run the query until it has read all current messages of the topic."""
     session = local_session(place.folder / str(os.getpid()), **LAKES[recipe].options)
     made = place.made(recipe)
     assert isinstance(made, ForeachBatch)

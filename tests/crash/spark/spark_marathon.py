@@ -1,10 +1,11 @@
-"""A driver with two pipelines over one stream, which kills itself at a moment that nobody chose.
+"""A driver with two pipelines over one stream; it kills itself at a random moment.
 
-Called as ``spark_marathon FOLDER REDIS SQL SEED``. With a seed it dies: at a step of a
-batch, or some time after its queries have started. Without one (``-``) it runs to its end.
+Called as ``spark_marathon FOLDER REDIS SQL SEED``. With a seed it dies at a step of a batch, or some time
+after its queries have started. With ``-`` instead of a seed it runs to its end.
 
-The rows of each batch are new, twice in it, of the batch before, or somebody's who died: their resolver says
-NEW to some and In Doubt to others, which are executed. Their keys are bytes, some of which are no text.
+Each batch has new rows, rows that it contains twice, rows of the batch before, and rows that a dead owner
+had started. The resolver says NEW to some rows of the last kind, and In Doubt to others; both are executed.
+The keys are bytes, and some keys are not valid text.
 """
 
 import os
@@ -40,7 +41,7 @@ def keys_of(batch: int) -> list[bytes]:
 
 
 def started_by_others(batches: int) -> list[bytes]:
-    """Return the keys of rows that somebody who died had started."""
+    """Return the keys of the rows that a dead owner had started."""
     return [b"%c%d" % (letter, batch) for batch in range(batches) for letter in b"xy"]
 
 
@@ -54,7 +55,7 @@ def fill(folder: Path, batches: int) -> None:
 def some_are_new(
     uuids: Sequence[str], trigger_name: str, messages: Sequence[Message]
 ) -> Sequence[Resolution]:
-    """Say NEW to some rows, and In Doubt, which is executed, to others."""
+    """Say NEW to some rows, and In Doubt to others, which are executed too."""
     assert trigger_name in {"folder", "book"}
     assert len(messages) == len(uuids)
     new = "x", b"x".hex()  # the identity of bytes is their hexadecimal
@@ -85,7 +86,7 @@ class Death:
             die()
 
     def begin(self) -> None:
-        """Let the time run, which ends what no step ends."""
+        """Start the timer that kills the driver if no step does."""
         if not self._lives:
             seconds = 60.0 if self._by_steps else self._seconds
             timer = threading.Timer(seconds, die)

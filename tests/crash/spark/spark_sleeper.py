@@ -32,10 +32,10 @@ WRITE, RUN = HOW_TO / "write-from-spark-exactly-once.md", HOW_TO / "run-on-spark
 
 KAFKA = HOW_TO / "run-on-kafka.md"
 
-#: What the recipes read.
+#: The columns that the recipes read.
 SCHEMA = "uuid STRING, customer STRING, amount DOUBLE"
 
-#: The names of what the recipes make, their pages, and how the code of one block goes on behind it.
+#: By name of what a recipe makes: its page, the beginning of its code, and the text that follows the code.
 RECIPES: Mapping[str, tuple[Path, str, str]] = {
     "load": (WRITE, "def load(", "```"),
     "load_folder": (WRITE, "def load_folder(", "```"),
@@ -61,7 +61,7 @@ class Place:
         return str(self.folder / "inbox")
 
     def start(self, recipe: str, how: str) -> "subprocess.Popen[bytes]":
-        """Start a driver in a process group of its own."""
+        """Start a driver in its own process group."""
         arguments = [str(self.folder), self.history, self.database, recipe, how]
         return subprocess.Popen(
             [sys.executable, "-m", "tests.crash.spark.spark_sleeper", *arguments],
@@ -104,7 +104,7 @@ class Place:
         return names
 
     def _own(self) -> Mapping[str, str]:
-        """Return what stands in the place of what the pages show."""
+        """Return, for each value on the pages, the value that replaces it here."""
         return {
             "/data": str(self.folder),
             "redis://127.0.0.1:6379/0": self.history,
@@ -134,7 +134,7 @@ class StoppingWriter:
 
     def __call__(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         if not self.stopped.exists():
-            # Spark's Python workers are a group of their own.
+            # Spark's Python workers are in a separate process group.
             self.stopped.write_text(str(os.getpgid(0)))
             os.killpg(self.driver, signal.SIGSTOP)
             stop_here()
@@ -144,8 +144,8 @@ class StoppingWriter:
 def stop_here() -> None:
     """Stop this process before the next line of this thread runs.
 
-    A stop that is sent to a process may be taken by another thread of it. Until that one gets a processor,
-    this thread goes on, and its next command to the JVM is carried out though Python is stopped.
+    If a stop is sent to the process, another thread may receive it. Until that thread gets a processor, this
+    thread goes on, and the JVM carries out its next command although Python is stopped.
     """
     signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 

@@ -1,4 +1,4 @@
-"""A driver with several queries, each of which stops at a point of its own, to be killed there.
+"""A driver with several queries; each query stops at its own point, and is killed there.
 
 Called as ``spark_victim FOLDER HISTORY (stop | go)``: with "stop", it creates a file
 ``stopped-<lane>`` for each query that has reached its point; with "go", the queries run to their end.
@@ -20,7 +20,7 @@ from tests.integration.helpers.file_streams import FileStream
 from triggers.spark import BatchInfo, ForeachBatch, foreach_batch
 from triggers.spark.batch.batch import BatchStep
 
-#: What each query's stream holds.
+#: The uuids in each query's stream.
 UUIDS = tuple(f"u{n}" for n in range(6))
 
 #: The points, the second one in the middle of the user's function.
@@ -28,13 +28,13 @@ POINTS = ("before", "inside", "after", "completed")
 
 STEPS = {"before": BatchStep.CLAIMED, "after": BatchStep.RUN, "completed": BatchStep.NOTED}
 
-#: What becomes of rows that come again; with "committed" the sink is one that knows its commits.
+#: How rows that come again are handled; with "committed" the sink knows its commits.
 REPLAYS: tuple[Any, ...] = ("in_doubt", "execute", "committed")
 
 
 @dataclass(frozen=True)
 class Lane:
-    """One query: where it is to be killed, and what it does with rows that come again."""
+    """One query: its point of death, and its handling of rows that come again."""
 
     point: str
     on_replay: Any
@@ -78,7 +78,7 @@ class Victim:
         return made
 
     def _knowing(self, lane: Lane) -> ForeachBatch:
-        """Return one whose sink holds the effects and the name of their batch, both or none."""
+        """Return a function with a sink that stores the effects and the name of their batch, both or none."""
 
         def key(batch: BatchInfo) -> str:
             return f"committed:{lane.name}:{batch.lineage}:{batch.batch_id}"
@@ -113,7 +113,7 @@ class Victim:
             threading.Event().wait()
 
     def run(self) -> None:
-        """Run all queries at once, and note their reports."""
+        """Run all queries at the same time, and write down their reports."""
         loads = {lane: self.load(lane) for lane in LANES}
         stream = FileStream(self.spark, self.folder)
         queries = [stream.start(load, f"checkpoint-{lane.name}") for lane, load in loads.items()]

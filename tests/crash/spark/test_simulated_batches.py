@@ -1,4 +1,4 @@
-"""``exactly_once_batch`` finds what is planted in micro-batch functions, and lets the correct ones pass."""
+"""``exactly_once_batch`` finds planted bugs in micro-batch functions, and lets correct functions pass."""
 
 import shutil
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ pytestmark = SPARK
 
 ROWS = [{"uuid": "order-1", "amount": 10}, {"uuid": "order-2", "amount": 20}]
 
-#: What the simulation puts a file of its own in the place of.
+#: A history URL that the simulation replaces by its own file.
 NOWHERE = "redis://127.0.0.1:1/0"
 
 #: The most runs of batches that a shortest script may have.
@@ -129,7 +129,7 @@ def a_resolver_that_looks() -> Sample:
 
 
 def _knowing(known: Callable[[bool], bool], planted: str = "") -> Sample:
-    """Return one whose sink holds rows beside the name of their batch, and says ``known`` of its batches."""
+    """Return a sample with a sink that stores rows with their batch's name; ``known`` changes its answers."""
     sink: list[tuple[tuple[str, int], list[str]]] = []
 
     def load(new: DataFrame, batch: BatchInfo) -> None:

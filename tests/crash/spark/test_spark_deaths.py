@@ -42,7 +42,7 @@ EFFECTS = {
     "completed-committed": (1, 1),
 }
 
-#: The lanes whose rows somebody has to decide.
+#: The lanes that park rows for a person to decide.
 PARKED = {"inside-in_doubt", "after-in_doubt"}
 
 

@@ -34,7 +34,7 @@ pytestmark = [
 #: One message in ten is sent twice.
 MESSAGES, DEATHS = sized(3_000, full=100_000), sized(3, full=20)
 
-#: Two drivers die before and after the commit of the lake, the others at moments that nobody chose.
+#: Two drivers die before and after the commit of the lake, the others at random moments.
 MOMENTS = [BatchStep.ENTERED.name, BatchStep.RUN.name, *map(str, range(DEATHS - 2))]
 
 
@@ -70,7 +70,7 @@ def fill(server: ApacheKafkaServer) -> None:
 
 
 def run_driver(lake: Lake, place: Path, urls: Sequence[str], how: str) -> int:
-    """Run a driver to its end, whichever that is; return its code."""
+    """Run a driver until it ends or is killed; return its exit code."""
     words = [str(place), *urls, lake.recipe, how]
     with (place / "drivers.log").open("ab") as log:
         driver = subprocess.Popen(

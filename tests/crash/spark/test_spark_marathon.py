@@ -33,7 +33,7 @@ BATCHES, DEATHS = sized(4, full=20), sized(2, full=20)
 
 
 def _run(*words: str) -> int:
-    """Run a driver to its end, whichever that is; return its code."""
+    """Run a driver until it ends or is killed; return its exit code."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.crash.spark.spark_marathon", *words],
         stdout=subprocess.DEVNULL,
@@ -69,7 +69,7 @@ def test_whenever_drivers_die_each_row_is_in_each_sink_once(
     codes.append(_run(str(tmp_path), redis_url, postgres_url, "-"))
 
     assert codes[-1] == 0
-    assert set(codes[:-1]) <= {-signal.SIGKILL, 0}, "a driver died of something else"
+    assert set(codes[:-1]) <= {-signal.SIGKILL, 0}, "a driver ended for another reason than its own kill"
     assert -signal.SIGKILL in codes
     keys = [key for batch in range(BATCHES) for key in keys_of(batch)]
     texts = [key.decode() for key in keys if not key.startswith(b"\xff")]

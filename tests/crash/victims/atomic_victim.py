@@ -1,7 +1,7 @@
 """The processes of the atomic crash matrix: ``atomic_victim kill|finish PROVIDER HISTORY [SCHEME]``.
 
-As :mod:`tests.crash.victims.victim`, with a service whose effect is a row in the history's own database.
-``HISTORY`` is ``provider's`` where the provider brings it.
+Like :mod:`tests.crash.victims.victim`, but the service writes its effect as a row in the history's database.
+``HISTORY`` is ``provider's`` if the provider brings the history.
 """
 
 import os
@@ -25,7 +25,7 @@ POINTS: list[Point] = [*(step for step in Step if step not in {Step.PUBLISHED, S
 #: The messages of each death, in this order.
 UUIDS = ("first", DOOMED, "last")
 
-#: What makes the table of effects.
+#: Creates the table of effects.
 TABLE = "CREATE TABLE effects (death TEXT, uuid TEXT)"
 
 #: Says that the provider brings the history.
@@ -74,7 +74,7 @@ def named(history: str) -> str | None:
 
 
 def main(task: str, provider: str, history: str, scheme: str = "") -> None:
-    """Let one process die at each point, or consume what they left."""
+    """Let one process die at each point, or consume the remaining messages."""
     if task == "finish":
         triggers = [make_trigger(point, lambda _: None, scheme) for point in POINTS]
         Consumer(triggers, provider, history=named(history)).run(signals=True)

@@ -19,21 +19,21 @@ CONCURRENCY = 2
 #: How long a run takes after its effect, in seconds: processes are killed with some of them in flight.
 WORK = 0.003
 
-#: For how long what was killed is presumed alive, in seconds.
+#: For how long a killed process is presumed alive, in seconds.
 SHORT_LEASE = 2
 
-#: Where nobody is killed: a process that stands still for seconds is still alive.
+#: The lease of tests without kills: a process that pauses for seconds is still alive.
 LONG_LEASE = 60
 
 
 class Order(BaseModel):
-    """What a producer sends."""
+    """The body of the messages that a producer sends."""
 
     id: int
 
 
 def effects_of(folder: Path) -> Ledger:
-    """Where orders are booked, by uuid."""
+    """Return the file with the booked orders, by uuid."""
     return Ledger(folder / "effects")
 
 

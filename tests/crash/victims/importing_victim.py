@@ -21,7 +21,7 @@ def book(message: Message) -> None:
 
 
 class Dying:
-    """Anything, whose call of one method kills this process, before or after it."""
+    """A wrapper of any object: a call of one method kills this process, before or after the call."""
 
     def __init__(self, inner: Any, method: str, when: str) -> None:
         self._inner, self._method, self._when = inner, method, when
@@ -40,7 +40,7 @@ class Dying:
 
 
 class Beside:
-    """A history with another lot."""
+    """A history with another parking lot."""
 
     def __init__(self, inner: Any, parking: Any) -> None:
         self._inner, self.parking = inner, parking

@@ -22,12 +22,12 @@ DESTINATIONS = ("orders", "payments", "stocks")
 #: The longest moment on either side of the effect, in seconds.
 LONGEST_MOMENT = 0.015
 
-#: For how long what was killed is presumed alive.
+#: For how long a killed process is presumed alive.
 LEASE = timedelta(seconds=1)
 
 
 def effects_of(folder: Path) -> Ledger:
-    """Where the service leaves its effects: activation, the uuids of the parts, uuid of the join, process."""
+    """Return the file with the effects: activation, the uuids of the parts, uuid of the join, process."""
     return Ledger(folder / "effects")
 
 

@@ -1,8 +1,8 @@
 """One end of a two-way link as a process: ``link_site SETTINGS COUNT [asyncio]``.
 
-It commits COUNT transactions of its own, each with a row and the operation that tells of it, applies those of
-its peer, and ends once everything is applied and confirmed. Killed at
-any moment and started again, it goes on.
+It commits COUNT transactions, each with a row and the operation that reports this row. It applies the
+transactions of its peer, and ends when everything is applied and confirmed. You can kill it at any moment:
+after a restart it goes on.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from triggers import AsyncConsumer, Consumer, trigger
 from triggers.providers.sqlremote.links import Links
 from triggers.providers.sqlremote.publication.publication import Publication
 
-#: Each so many transactions there is a long one, of so many characters.
+#: One in so many transactions is long, with so many characters.
 LONG_EVERY, LONG = 100, 200_000
 
 #: The tables of the application.
@@ -52,7 +52,7 @@ def create_tables(engine: Engine) -> None:
 
 
 def commit_own(engine: Engine, count: int) -> None:
-    """Commit what is missing of this end's own transactions, in order."""
+    """Commit the missing transactions of this end, in order."""
     publication = Publication("orders")
     while True:
         with engine.begin() as connection:
@@ -111,7 +111,7 @@ def main(settings: str, count: int, shell: str = "blocking") -> None:
                     text("SELECT (SELECT COUNT(*) FROM theirs), confirm_sent FROM sysremoteuser")
                 ).one()
             if tuple(found) == (2 * count, count):
-                time.sleep(0.5)  # let the last confirmation out
+                time.sleep(0.5)  # time for the last confirmation to leave
                 over.set()
                 return
 

@@ -10,7 +10,7 @@ from triggers import Consumer, TransientError, trigger
 #: The topic of the orders.
 ORDERS = "orders"
 
-#: One of so many runs fails for now, after its effect.
+#: One in so many runs fails with a transient error, after its effect.
 FAILS = 20
 
 

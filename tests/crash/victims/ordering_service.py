@@ -29,12 +29,12 @@ FAILS_ONE_IN = 30
 
 
 def begun_in(folder: Path) -> Ledger:
-    """Where the service notes what it begins with: group and number."""
+    """Return the file with the messages that the service began: group and number."""
     return Ledger(folder / "begun")
 
 
 def effects_of(folder: Path) -> Ledger:
-    """Where the service leaves its effects: group, number and process."""
+    """Return the file with the effects: group, number and process."""
     return Ledger(folder / "effects")
 
 

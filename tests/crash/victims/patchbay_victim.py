@@ -1,7 +1,7 @@
 """Runs a Patch Bay in forked children that kill themselves before their n-th write, and then to its end.
 
-The file wires an atomic sink whose first message fails once, whose second always fails, and to which a third
-comes delayed; everything shares one database. ``python -m tests.crash.victims.patchbay_victim FILE POINT...``
+An atomic sink gets three messages: the first fails once, the second always fails, and the third is delayed.
+Everything uses one database. ``python -m tests.crash.victims.patchbay_victim FILE POINT...``
 """
 
 import os
@@ -18,10 +18,10 @@ from triggers import Message, TransientError
 from triggers.consumer import worker
 from triggers.patchbay import MessageContext, PatchBay, read_patchbay, redelivery
 
-#: What begins a statement that changes something.
+#: The first words of statements that change data.
 _WRITES = ("INSERT", "UPDATE", "DELETE", "WITH", "COMMIT")
 
-#: What is not looked at: a consumer tells of itself once a second, and this says nothing of messages.
+#: Tables that do not count: a consumer reports its state once a second, and this is not about messages.
 _BESIDE = ("doubtless_records",)
 
 
@@ -60,7 +60,7 @@ def run(file: Path, *, idle: float) -> None:
 
 
 def in_child(file: Path, point: int | None, *, idle: float) -> bool:
-    """Run in a child of its own; tell whether it came to its end."""
+    """Run in a forked child; return whether it came to its end."""
     child = os.fork()
     if child == 0:
         try:
@@ -78,7 +78,7 @@ def in_child(file: Path, point: int | None, *, idle: float) -> bool:
 
 
 def main() -> None:
-    """Kill once for each file and point, then let it end; print the points that were reached."""
+    """Kill one child for each file and point, then let one run to the end; print the reached points."""
     worker.RECEIVE_WAIT, redelivery.POLL_INTERVAL = timedelta(seconds=0.05), 0.05
     for told in sys.argv[1:]:
         file, _, point = told.rpartition("=")

@@ -1,4 +1,4 @@
-"""A consumer whose service kills its process at a "poison": ``TRIGGER PROVIDER HISTORY EVENTS``."""
+"""A service that kills its process when a "poison" arrives: ``TRIGGER PROVIDER HISTORY EVENTS``."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ LIMIT = 3
 IDLE = 1.5
 
 
-# Without a lease: to wait for the end of one is a delivery, too.
+# Without a lease: each wait for the end of a lease would count as a delivery.
 @trigger("replayed", name="replayed", max_delivery_count=LIMIT, in_doubt="execute", prefetch=1, lease=None)
 def replayed(message: Message) -> None:
     """Run again after a crash, as the trigger says that it may."""
@@ -26,7 +26,7 @@ def replayed(message: Message) -> None:
 
 @trigger("atomic", name="atomic", max_delivery_count=LIMIT, transacted=True, prefetch=1)
 def atomic(message: Message, connection: Connection) -> None:
-    """Run again after a crash, for nothing of the first run stands."""
+    """Run again after a crash: the first run was rolled back."""
     _survive(message)
 
 
@@ -34,7 +34,7 @@ def atomic(message: Message, connection: Connection) -> None:
     "unremembered", name="unremembered", max_delivery_count=LIMIT, transacted=True, prefetch=1, history=None
 )
 def unremembered(message: Message) -> None:
-    """Run again after a crash, for nobody remembers the first run."""
+    """Run again after a crash: without a history, the first run is forgotten."""
     _survive(message)
 
 

@@ -1,8 +1,8 @@
 """Services that send two messages are killed at every step, also between the two, and finished afterwards.
 
 ``sending_victim kill|finish FOLDER PROVIDER HISTORY``, as ``victim``. Each service is transacted, fails twice
-and then succeeds; the kill comes in the try that succeeds. A resolver lets a message run again whose run
-died.
+and then succeeds; the kill comes in the try that succeeds. If a run died, a resolver lets its message run
+again.
 """
 
 import os
@@ -35,7 +35,7 @@ FAILURES = 2
 #: Where a service sends: one message to each for each order.
 DESTINATIONS = ("sends-invoices", "sends-letters")
 
-#: Where a process dies: at a step of the pipeline, or when so many messages have left.
+#: The point of death: a step of the pipeline, or the moment after so many messages were sent.
 POINTS: Sequence[str] = (
     *(step.name for step in Step if step not in {Step.PUBLISHED, Step.PARKED}),
     "LEFT_1",
@@ -69,22 +69,22 @@ def cases_of(provider: str, history: str) -> Sequence[Case]:
 
 
 def tries_of(folder: Path, case: Case) -> Ledger:
-    """Return where the runs of a service are noted when they begin."""
+    """Return the file in which a service writes each run at its beginning."""
     return Ledger(folder / f"{case.name}.tries")
 
 
 def left_by(folder: Path, case: Case) -> Ledger:
-    """Return where the number of runs so far is noted whenever a message leaves."""
+    """Return the file with the number of runs so far, one line for each sent message."""
     return Ledger(folder / f"{case.name}.left")
 
 
 def effects_of(folder: Path) -> Ledger:
-    """Return where services downstream note what they have run: case, destination and order."""
+    """Return the file with the runs of the services downstream: case, destination and order."""
     return Ledger(folder / "downstream")
 
 
 class Leaving:
-    """A provider whose process dies when so many messages have left."""
+    """A provider that kills its process after it has sent so many messages."""
 
     def __init__(self, url: str, leave: Callable[[], None]) -> None:
         self._inner = open_provider(url)
@@ -110,7 +110,7 @@ class Leaving:
 
 
 def run_again(uuid: str, trigger_name: str, message: Message) -> Resolution:
-    """Let a message run whose run died: what it sends has the same uuids."""
+    """Let a message run again after its run died: the messages that it sends have the same uuids."""
     return Resolution.NEW
 
 
@@ -162,7 +162,7 @@ def upstream(folder: Path, provider: str, case: Case, *, dies: bool) -> Trigger[
 
 
 def downstream(folder: Path, destination: str) -> Trigger[..., None]:
-    """Make a trigger that notes what it was sent."""
+    """Make a trigger that writes down each message that it gets."""
     effects = effects_of(folder)
 
     @trigger(destination, name=destination)
@@ -193,14 +193,14 @@ def _die() -> None:
 
 
 def finish(folder: Path, provider: str, history: str) -> None:
-    """Consume what the dead have left, and what was sent downstream, until SIGTERM."""
+    """Consume the remaining messages of the killed processes, and those downstream, until SIGTERM."""
     triggers = [upstream(folder, provider, case, dies=False) for case in cases_of(provider, history)]
     triggers += [downstream(folder, destination) for destination in DESTINATIONS]
     Consumer(triggers, provider, history=history).run(signals=True)
 
 
 def main(task: str, where: str, provider: str, history: str) -> None:
-    """Let one process die in each case, or consume what they left."""
+    """Let one process die in each case, or consume the remaining messages."""
     folder = Path(where)
     if task == "finish":
         finish(folder, provider, history)

@@ -1,4 +1,4 @@
-"""A process that books orders, and notes which partitions Kafka gives it and takes from it."""
+"""A process that books orders, and writes down which partitions Kafka gives it and takes from it."""
 
 import logging
 import os
@@ -9,17 +9,17 @@ from pathlib import Path
 from tests.crash.victims.booking_service import main
 from tests.fixtures.ledger import Ledger
 
-#: Who says in the log what becomes of partitions.
+#: The logger that reports which partitions come and go.
 SPEAKER = "triggers.providers.kafka.connection"
 
 
 def shares_of(folder: Path) -> Ledger:
-    """Where each process notes what its consumers say: its id and the words."""
+    """Return the file with the log lines of each process: its id and the text."""
     return Ledger(folder / "shares")
 
 
 class Noting(logging.Handler):
-    """Note at once what is said: the process may be killed in the next moment."""
+    """Write each log line down immediately: the process may be killed in the next moment."""
 
     def __init__(self, ledger: Ledger) -> None:
         super().__init__()

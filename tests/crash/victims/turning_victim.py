@@ -1,8 +1,8 @@
 """The processes of the turns' crash test: ``turning_victim kill|finish FOLDER URL QUERY``.
 
-``kill`` forks one process for each point at which one dies over the doomed message, with everything that was
-sent fetched; ``finish`` is an ordinary consumer of what they leave. Provider and history are one Redis;
-``QUERY`` is what the provider's URL says besides.
+``kill`` forks one process for each point. The process fetches all sent messages, and dies at its point, while
+it handles the doomed message. ``finish`` is an ordinary consumer of the rest. Provider and history are one
+Redis; ``QUERY`` is the query of the provider's URL.
 """
 
 import os
@@ -22,7 +22,7 @@ from tests.fixtures.ledger import Ledger
 from triggers import Consumer, Delivery, Trigger, trigger
 from triggers.pipeline.pipeline import Step
 
-#: The uuids of each stream; all are fetched at once.
+#: The uuids of each stream; one call fetches them all.
 UUIDS = [f"u{number}" for number in range(10)]
 
 #: The message over which a process dies, in the middle of the fetched ones, and its place, from 1.
@@ -42,7 +42,7 @@ LEASE = timedelta(seconds=1)
 
 
 def effects_of(folder: Path, point: str) -> Ledger:
-    """Where the services of a stream leave their effects."""
+    """Return the file with the effects of a stream's services."""
     return Ledger(folder / f"{point}.effects")
 
 

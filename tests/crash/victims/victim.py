@@ -1,7 +1,7 @@
 """The processes of the crash matrix: ``victim kill|finish FOLDER PROVIDER HISTORY``.
 
-``kill`` forks one process for each death, so that they share the time that imports take, and ends with 0 when
-SIGKILL ended each of them. ``finish`` is an ordinary consumer of all their streams, until it is told to end.
+``kill`` forks one process for each death, so that the imports take time only once. It ends with 0 if SIGKILL
+ended each of them. ``finish`` is an ordinary consumer of all their streams, until SIGTERM.
 """
 
 import os
@@ -33,26 +33,26 @@ from triggers import (
 from triggers.pipeline.pipeline import Step
 from triggers.providers import open_provider
 
-#: After so many seconds without a message a process that is to die gives up: it was not killed.
+#: A process that must die gives up after so many seconds without a message: then it was not killed.
 HOPELESS = PATIENCE / 2
 
-#: So many processes live at once. If more begin together, they keep a SQLite file locked for seconds. Then a
-#: message is delivered again, and its process dies at another message than planned.
+#: So many processes live at the same time. If more begin together, they lock a SQLite file for seconds. Then
+#: a message is delivered again, and its process dies at another message than planned.
 AT_ONCE = 4
 
-#: For how long what died is presumed alive.
+#: For how long a dead process is presumed alive.
 LEASE = timedelta(seconds=1)
 
 Reach = Callable[[Point], None]
 
 
 def effects_of(folder: Path, death: Death) -> Ledger:
-    """Where a death's services leave their effects: uuid and JMSMessageID."""
+    """Return the file with the effects of a death's services: uuid and JMSMessageID."""
     return Ledger(folder / f"{death.name}.effects")
 
 
 def events_of(folder: Path) -> Ledger:
-    """Where retrieval failure events are noted: the trigger's name and the uuid."""
+    """Return the file with the retrieval failure events: the trigger's name and the uuid."""
     return Ledger(folder / "events")
 
 
@@ -94,7 +94,7 @@ def die(folder: Path, provider: str, history: str, death: Death) -> None:
 
 
 def kill_all(folder: Path, provider: str, history: str) -> list[str]:
-    """Have one process die each death; return the names of those that were not killed."""
+    """Let one process die each death; return the names of the deaths that did not happen."""
     # Imports the drivers once for all of them; nothing is connected yet.
     drive(open_history(history).close())
     drive(open_provider(provider).close())
@@ -102,7 +102,7 @@ def kill_all(folder: Path, provider: str, history: str) -> list[str]:
 
 
 def fork_all(lives: Mapping[str, Callable[[], None]]) -> list[str]:
-    """Live each life in a process of its own; return the names of those that SIGKILL did not end."""
+    """Live each life in a separate process; return the names of the lives that SIGKILL did not end."""
     children: dict[int, str] = {}
     survived: list[str] = []
 
@@ -135,7 +135,7 @@ def _live(life: Callable[[], None]) -> NoReturn:
 
 
 def finish(folder: Path, provider: str, history: str) -> None:
-    """Consume what the dead have left, until SIGTERM."""
+    """Consume the remaining messages of the killed processes, until SIGTERM."""
     _note_events(folder)
     triggers = [make_trigger(folder, history, death, _ignore) for death in DEATHS]
     Consumer(triggers, provider, history=history).run(signals=True)

@@ -1,4 +1,4 @@
-"""Visit every state once, breadth first, and hold each to what must be true of it."""
+"""Visit every state once, breadth first, and check the properties of each."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from tests.exhaustive.model.world import IDLE, Faults, Rules, Scope, ViolationEr
 
 @dataclass
 class Explored:
-    """What an exploration has seen."""
+    """The counts of an exploration, and the names of the moves that it saw."""
 
     states: int = 0
     transitions: int = 0
@@ -72,7 +72,7 @@ def drain(model: Model, world: World, drains: set[World]) -> None:
         if not moves:
             check_end(model, world)
             break
-        # Those who are at work go first, so that nobody waits for a worker that never gets its turn.
+        # Busy workers go first, so that nobody waits for a worker that never gets its turn.
         going = [move for move in moves if not move.name.startswith("receive")] or moves
         world = going[0].after
         if going[0].name == "recover after a delay":

@@ -1,4 +1,4 @@
-"""What may happen next in a state: the steps of the pipeline, and the faults."""
+"""The possible next moves in a state: the steps of the pipeline, and the faults."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -63,7 +63,7 @@ class Model:
         """Everything that may happen next."""
         for place, worker in enumerate(world.workers):
             if place and worker == world.workers[place - 1]:
-                continue  # equal workers are interchangeable, and stand side by side
+                continue  # equal workers are next to each other, and only the first one needs to move
             yield from self._steps(world, place, worker)
             yield from self._faults_of(world, place, worker)
         yield from self._faults_around(world)
@@ -142,7 +142,7 @@ class Model:
                 yield self._decided(settled._replace(allowed=allowed), place, worker, told)
 
     def _sayings(self, world: World, uuid: int) -> Iterator[Word]:
-        """What the resolver may answer: it never lies about a duplicate, and tires of NEW."""
+        """Yield the resolver's possible answers: it never lies about a duplicate, and limits its NEWs."""
         for word in self.scope.says:
             tired = word is Word.NEW and world.allowed[uuid] >= self.scope.patience
             if tired:
@@ -296,7 +296,7 @@ class Model:
             yield Move("time passes", ticked, fault=True)
 
     def _are_kept(self, world: World) -> bool:
-        """Whether somebody runs, and the lease of each who does was prolonged just now."""
+        """Whether some worker runs, and the lease of each running worker was renewed just now."""
         running = [worker for worker in world.workers if worker.phase is Phase.RUNNING]
         entries = [world.entries[worker.job.uuid] for worker in running]
         until = clock(world) + TICK

@@ -22,11 +22,11 @@ FOREVER = 1000 * TICK
 
 
 class ViolationError(AssertionError):
-    """A property does not hold; the message tells it, and the path that leads there."""
+    """A property does not hold; the message names it, and the path that leads there."""
 
 
 class Phase(IntEnum):
-    """How far a worker has come with the delivery in its hands."""
+    """The progress of a worker with its current delivery."""
 
     IDLE = auto()
     RECEIVED = auto()
@@ -41,7 +41,7 @@ class Phase(IntEnum):
 
 
 class Job(NamedTuple):
-    """One delivery; ``again`` tells a redelivery."""
+    """One delivery; ``again`` means that it is a redelivery."""
 
     uuid: int
     again: bool = False
@@ -50,8 +50,8 @@ class Job(NamedTuple):
 class Worker(NamedTuple):
     """One worker.
 
-    ``held`` tells whether the broker still counts the delivery as its own, ``token`` what it claimed under
-    when the reply was lost.
+    ``held`` says whether the broker still counts the delivery as this worker's. ``token`` is the token of its
+    claim if the reply was lost.
     """
 
     phase: Phase = Phase.IDLE
@@ -111,9 +111,9 @@ class Rules:
 class Scope:
     """How much is explored.
 
-    ``says`` is what a resolver may answer; without any there is no resolver. ``patience`` is how often it
-    lets a uuid be taken over: without an end to that, there would be no end of states. Where ``keeps``, time
-    passes only while a service runs whose lease was renewed at that instant.
+    ``says`` lists the possible answers of a resolver; if it is empty, there is none. ``patience`` limits how
+    often the resolver lets a uuid be taken over; without a limit, there would be endless states. If ``keeps``
+    is true, time passes only while a service runs, and only right after all running workers renewed leases.
     """
 
     faults: Faults
@@ -129,7 +129,7 @@ class Scope:
 
 
 class Move(NamedTuple):
-    """One thing that may happen next. What is no ``fault`` goes on happening when the faults stop."""
+    """One possible next move. When the faults stop, only moves without ``fault`` go on."""
 
     name: str
     after: World
@@ -137,7 +137,7 @@ class Move(NamedTuple):
 
 
 def guard(before: Entry | None, after: Entry | None, fence: int) -> None:
-    """Hold one who knows an entry by ``fence`` to what that allows."""
+    """Check that a caller with ``fence`` changes an entry only as this fence allows."""
     if before is None or before == after:
         return
     if before.state is State.COMPLETED:
@@ -152,7 +152,7 @@ def clock(world: World) -> datetime:
 
 @cache
 def found_of(entry: Entry | None) -> Found:
-    """Put an entry into the table's terms as the pipeline does."""
+    """Translate an entry into the table's terms, as the pipeline does."""
     return Run(MESSAGE, Finding(HistoryUse.ON, found=entry)).facts(Count.FIRST, Word.NONE).found
 
 
@@ -172,7 +172,7 @@ def stepped(world: World, place: int, worker: Worker) -> World:
 
 
 def arranged(world: World) -> World:
-    """Order what has no order, so that equal worlds are equal."""
+    """Sort the unordered parts, so that equal worlds compare equal."""
     return world._replace(
         workers=tuple(sorted(world.workers, key=order_of)),
         queue=tuple(sorted(world.queue)),

@@ -1,4 +1,4 @@
-"""Ask for everything that needs an extra; print, as JSON, what came of each."""
+"""Use everything that needs an extra; print each result as JSON."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def book(body: bytes) -> None:
 
 os.environ["DOUBTLESS_KEY"] = "00" * 32
 
-#: What is asked for, by the extra that it needs.
+#: The calls that need an extra, by extra.
 ASKED: dict[str, list[Callable[[], Any]]] = {
     "asyncio": [
         lambda: SqlHistory.from_url("sqlite:///x.db").for_asyncio(),

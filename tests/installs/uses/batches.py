@@ -1,7 +1,7 @@
-"""Micro-batches of the Spark that is here: ``batches.py HISTORY``; print what became of their rows, as JSON.
+"""Micro-batches of the installed Spark: ``batches.py HISTORY``; print the results of their rows, as JSON.
 
-Each way to keep rows has a query of its own: a batch with copies, a batch that its function fails, the same
-one again, and bytes that are no text.
+Each way to keep rows has a separate query: a batch with copies, a batch with a failing function, the same
+batch again, and bytes that are not text.
 """
 
 import json

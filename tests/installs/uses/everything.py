@@ -1,4 +1,4 @@
-"""Import every module of the packages; print, as JSON, which could not be, and what they said."""
+"""Import every module of the packages; print, as JSON, the modules that failed, and their errors."""
 
 import importlib
 import json

@@ -6,7 +6,7 @@ from typing import Any
 
 from triggers.guards.celery import guarded
 
-#: As Any: Celery tells no types.
+#: As Any: Celery has no types.
 celery: Any = import_module("celery")
 
 app = celery.Celery("shop", broker="memory://", backend=sys.argv[1])

@@ -9,7 +9,7 @@ MESSAGE = Message(body=b"\xff", uuid=Uuid("u-1"))
 
 
 def event(trigger: str = "book", **fields: Any) -> RetrievalFailureEvent:
-    """Make an event that tells of ``MESSAGE``, unless told otherwise."""
+    """Make an event about ``MESSAGE``; ``fields`` replace its defaults."""
     told: dict[str, Any] = {
         "destination": "orders",
         "delivery_count": 1,

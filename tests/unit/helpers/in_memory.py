@@ -1,4 +1,4 @@
-"""Triggers over a history in memory, a service that counts its runs, and what is left behind."""
+"""Triggers over a history in memory, a service that counts its runs, and looks at the entries left behind."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -12,12 +12,12 @@ from triggers import Delivery, Trigger, trigger
 NAME = "book"
 AT_ONCE = timedelta(0)
 
-#: Where nothing can be written: a test that parks there says so by failing.
+#: A path that nobody can write to: a test that parks there by mistake fails.
 NO_FILE = Path("/dev/null/parked.sqlite3")
 
 
 class Clock:
-    """The clock of a store's server, turned by hand."""
+    """The clock of a store's server; the test moves it."""
 
     def __init__(self) -> None:
         self.now = datetime(2024, 5, 1, tzinfo=UTC)
@@ -27,7 +27,7 @@ class Clock:
 
 
 class Effects:
-    """A service that counts its runs, and fails with what it was given, first things first."""
+    """A service that counts its runs, and raises the given failures in their order."""
 
     def __init__(self, *failures: BaseException) -> None:
         self.failures = list(failures)
@@ -55,7 +55,7 @@ class FailingHistory(MemoryHistory):
 
 
 def made(service: Callable[..., object], **settings: Any) -> Trigger[..., object]:
-    """Make a trigger over a history of its own unless told otherwise."""
+    """Make a trigger over a new history; ``settings`` replace its defaults."""
     given: dict[str, Any] = {
         "name": NAME,
         "history": MemoryHistory(),
@@ -92,7 +92,7 @@ def parked_of(book: Trigger[..., object]) -> Sequence[Parked]:
 
 
 def started_by_another(book: Trigger[..., object], uuid: str = "u-1", lease: timedelta | None = None) -> None:
-    """Leave an entry behind as a process does that died while the service ran."""
+    """Leave the entry of a process that died while the service ran."""
     drive(store_of(book).claim(book.name, [uuid], "somebody else", lease))
 
 
@@ -110,7 +110,7 @@ def resolving(answer: object) -> Callable[..., Any]:
 
 
 def told(seen: list[Delivery]) -> Callable[[Delivery], None]:
-    """Return a service that notes what it is told of its run."""
+    """Return a service that records the ``Delivery`` of each run."""
 
     def service(delivery: Delivery) -> None:
         seen.append(delivery)

@@ -97,7 +97,7 @@ class LossyCarrier:
             self._inboxes.get(address, {}).pop(name, None)
 
     def close(self) -> None:
-        """Do nothing: messages on their way stay, as if somebody carried them."""
+        """Do nothing: messages on their way stay, as on a real carrier."""
 
     def _add(self, inbox: dict[str, bytes], data: bytes) -> None:
         inbox[f"m{next(self._names)}"] = data

@@ -1,4 +1,4 @@
-"""One source for blocking and asyncio: what may be driven without an event loop, and what may not."""
+"""One source for blocking and asyncio: which coroutines ``drive`` runs without an event loop."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -43,7 +43,7 @@ def server() -> Server:
 @pytest.fixture
 def circuit(server: Server) -> Iterator[Circuit]:
     gc.collect()
-    eventually(lambda: probing() == 0)  # those of other tests end when nobody refers to their circuits
+    eventually(lambda: probing() == 0)  # the probes of other tests end when nothing refers to their circuits
     circuit = Circuit("the server", server.answers)
     yield circuit
     circuit.close()

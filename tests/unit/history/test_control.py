@@ -1,4 +1,4 @@
-"""Calls on commands and statistics that another call overtakes between their reads and their step."""
+"""Another call changes commands or statistics between the reads and the write of a call."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,7 @@ LATER = timedelta(minutes=20)
 
 
 class OvertakenRecords(MemoryRecords):
-    """Records whose next step comes after another call."""
+    """Records that run another call just before their next write."""
 
     def __init__(self) -> None:
         self.time = datetime(2026, 1, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""The cipher of what stores keep: keys, rotation, and what it refuses."""
+"""The cipher for stored data: keys, rotation, and what it refuses."""
 
 import base64
 import logging

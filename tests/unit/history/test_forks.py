@@ -1,4 +1,4 @@
-"""What another thread does while this process forks."""
+"""Another thread works while this process forks: the child finds no half-done work and no taken lock."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""One call for what many tasks ask for at the same time."""
+"""Many tasks ask at the same time, and one call answers them all."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from history.gathering import Gathering
 
 
 class Calls:
-    """A call that answers with ten times what it was asked, and waits while it is held."""
+    """A call that returns ten times each number, and waits while it is held."""
 
     def __init__(self) -> None:
         self.seen: list[list[int]] = []
@@ -37,7 +37,7 @@ async def test_what_is_asked_during_a_call_goes_together_after_it() -> None:
 
     assert await asyncio.gather(first, *others) == [10, 20, 30]
     assert calls.seen == [[1], [2, 3]]
-    assert await gathering.ask(4) == 40, "and later, when nothing was asked for a while"
+    assert await gathering.ask(4) == 40, "a later call works too, after a pause"
 
 
 async def test_a_call_has_no_more_than_the_most() -> None:
@@ -74,7 +74,7 @@ async def test_a_task_that_is_cancelled_takes_only_itself_away() -> None:
 
     assert await tasks[1] == 20
     assert await waiting[1] == 40
-    assert calls.seen == [[1, 2], [4]], "nobody waits for 3 any more"
+    assert calls.seen == [[1, 2], [4]], "no task waits for 3 any longer"
     assert tasks[0].cancelled()
 
 

@@ -1,4 +1,4 @@
-"""The canonical identity: which values are one, which are two, and which are none."""
+"""The canonical identity: which values are equal, which are different, and which are not an identity."""
 
 from datetime import date
 from decimal import Decimal

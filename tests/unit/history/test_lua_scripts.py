@@ -16,7 +16,7 @@ PACKAGES = ("history.redis", "triggers.providers.redis_streams")
 
 SCRIPTS = [(package, name) for package in PACKAGES for name in script_names(package)]
 
-#: How luac lists an instruction that writes a global variable, which Redis refuses when it is run.
+#: luac lists an instruction with this name if it writes a global variable; Redis refuses that at run time.
 GLOBAL = re.compile(r"SETGLOBAL\s.*; (\w+)")
 
 
@@ -25,7 +25,7 @@ class Compiler:
     path: str
 
     def complaint(self, script: str) -> str:
-        """Return what is wrong with a script; nothing for one that is right."""
+        """Return what is wrong with a script; an empty text if it is right."""
         ended = subprocess.run(
             [self.path, "-l", "-p", "-"], input=script, capture_output=True, text=True, check=False
         )

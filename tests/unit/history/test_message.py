@@ -1,4 +1,4 @@
-"""What a message is, how it is identified, and that it comes back whole from headers and from JSON."""
+"""Messages: their fields, their identity, and their way through headers and JSON without loss."""
 
 import copy
 import math
@@ -118,7 +118,7 @@ class TestIdentity:
 
 
 class TestLargeNumbers:
-    """Python neither writes nor reads a whole number of more than 4,300 digits."""
+    """By default, Python neither writes nor reads an integer with more than 4,300 digits."""
 
     @pytest.mark.parametrize(
         "fields",
@@ -444,7 +444,7 @@ def test_the_fields_of_an_unreadable_delivery_are_kept_to_the_byte() -> None:
     }
 
 
-#: Fields of a message, each as long as may be, and by one character longer.
+#: Fields of a message, each with its greatest length, and one character longer.
 LONG: list[tuple[dict[str, Any], dict[str, Any]]] = [
     *(
         ({field: "x" * LONGEST}, {field: "x" * (LONGEST + 1)})

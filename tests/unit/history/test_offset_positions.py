@@ -1,4 +1,4 @@
-"""What of a partition is settled, as a row keeps it: compared with a plain set of offsets."""
+"""The settled offsets of a partition, as a row stores them, compared with a plain set of offsets."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""What work in the background says of its failures, and how long it waits after them."""
+"""Background work logs each kind of failure once, and waits longer after each failure."""
 
 import logging
 

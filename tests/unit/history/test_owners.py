@@ -1,4 +1,4 @@
-"""Tokens of attempts and of processes, in clones of a process, too."""
+"""Tokens of attempts and processes are unique, even if a process is cloned."""
 
 import os
 import re
@@ -25,7 +25,7 @@ def test_clones_of_a_process_have_tokens_of_their_own() -> None:
     mine, theirs = tokens_of_clones()
 
     assert mine != theirs
-    assert re.search(r":1:", mine), "they do take themselves for the same process"
+    assert re.search(r":1:", mine), "each clone has process id 1"
 
 
 def test_a_process_has_one_token_and_a_forked_child_another() -> None:

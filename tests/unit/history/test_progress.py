@@ -1,4 +1,4 @@
-"""What the record of a batch says of earlier runs, also where an older version wrote it."""
+"""The record of a batch describes earlier runs, even if an older version wrote it."""
 
 from datetime import UTC, datetime
 

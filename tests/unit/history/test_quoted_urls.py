@@ -1,4 +1,4 @@
-"""No error quotes more of a URL than its scheme and host: a password that is not escaped moves borders."""
+"""Errors quote only the scheme and host of a URL: a password without escapes could be anywhere else in it."""
 
 import traceback
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Rules take card numbers, IBANs and secrets out of any text, and leave what only resembles them."""
+"""Rules remove card numbers, IBANs and secrets from any text, and keep text that only looks similar."""
 
 import time
 
@@ -11,7 +11,7 @@ from history.support.rendering import exception_info, repr_of, text_of, trace_of
 
 CARD = "4111 1111 1111 1111"
 
-#: Numbers that the makers of cards give out for tests.
+#: Test numbers that card companies publish.
 CARDS = (
     "4111111111111111",
     "4111-1111-1111-1111",
@@ -157,7 +157,7 @@ def test_every_number_that_passes_the_check_is_taken_out(digits: str) -> None:
     assert taken == [-total % 10]
 
 
-#: What, repeated, makes a careless expression look at the same text again and again.
+#: Pieces of text: when they are repeated, a careless expression reads the same text again and again.
 SLOW = (
     "4 |4-|1|DE89 3704 |AB12|aa11 |eyJ-|eyJabcde.|token |token=|secret|a://b:|://|-----BEGIN |bearer "
     "|-----BEGIN PRIVATE KEY-----"

@@ -1,4 +1,4 @@
-"""What a Redis says, in the words of servers old and new, and what is made of it."""
+"""Error messages of old and new Redis servers, and the errors that we raise for them."""
 
 from typing import Any, cast
 
@@ -30,7 +30,7 @@ NOT_NOW = [
     "TRYAGAIN Multiple keys request during rehashing of slot",
     "ERR max number of clients reached",
     "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
-    # Before 7.0 scripts repeat what a command said.
+    # Before 7.0 the error of a script quotes the error of its command.
     "ERR Error running script (call to f_1): @user_script:3: -MISCONF Redis is configured to save RDB",
     "ERR Error running script (call to f_1): @user_script:3: -READONLY You can't write against a read only",
 ]
@@ -51,7 +51,7 @@ NEVER = [
     "ERR Protocol error: invalid bulk length",
 ]
 
-#: What says that the account may not; the last is Redis 8's.
+#: Texts about missing permissions; the last is from Redis 8.
 NOT_PERMITTED = ("NOPERM", "executing the script", "ACL failure")
 
 OTHER = [

@@ -1,4 +1,4 @@
-"""URLs that refer to a secret instead of holding it."""
+"""URLs that refer to a secret instead of containing it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is said of an exception."""
+"""The texts that describe exceptions in logs and errors."""
 
 import sqlite3
 
@@ -30,17 +30,17 @@ def test_the_reason_of_an_outage_is_one_line_of_the_driver(error: BaseException 
     assert reason_of(error) == text
 
 
-#: What psycopg says of a row that is there already.
+#: psycopg's text for a row that already exists.
 TAKEN = """duplicate key value violates unique constraint "cards_pkey"
 DETAIL:  Key (number)=(4111111111111111) already exists.
 HINT:  Use another one."""
 
-#: What it says of a value with lines of its own.
+#: psycopg's text for a value with several lines.
 BROKEN = "new row violates a check\nDETAIL:  Failing row contains (4111111111111111, secret\n\n123)."
 
 
 def raised(text: str) -> IntegrityError:
-    """Return an error as SQLAlchemy raises it for a user's engine, which hides no parameters."""
+    """Return an error as SQLAlchemy raises it for a user's engine, which shows its parameters."""
     parameters = {"number": "4111111111111111", "cvv": "123]"}
     with pytest.raises(IntegrityError) as caught:
         raise IntegrityError("INSERT INTO cards VALUES (:number, :cvv)", parameters, ValueError(text))
@@ -55,7 +55,7 @@ def test_the_values_of_rows_are_told_to_nobody(text: str) -> None:
         assert "4111111111111111" not in told
         assert "123" not in told
         assert text.partition("\n")[0] in told
-    # A formatter of logs would tell them.
+    # A log formatter would print the values.
     assert exception_info(error) is None
 
 

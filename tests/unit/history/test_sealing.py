@@ -1,4 +1,4 @@
-"""What stands between a store and what it stores: parked messages and kept results, encrypted."""
+"""The layer that encrypts parked messages and kept results before a store gets them."""
 
 import json
 from datetime import timedelta

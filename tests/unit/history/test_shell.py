@@ -1,4 +1,4 @@
-"""Both shells say the same: each test is driven over threads, and awaited over tasks."""
+"""Both shells behave the same: each test runs over threads and over tasks."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from history.shell import Condition, Flag, Shell, TaskShell, ThreadShell, fail, 
 from history.support.fair import FairSemaphore
 from tests.fixtures.waiting import PATIENCE, eventually
 
-#: Long enough to be seen, short enough to be waited for in vain.
+#: Seconds: long enough to notice, and short enough to wait for something that must not happen.
 A_MOMENT = 0.02
 
 Test = Callable[[Shell], Coroutine[Any, Any, None]]
@@ -42,7 +42,7 @@ Run = Callable[[Test], None]
 
 
 def over_both(test: Test) -> Callable[[Run], None]:
-    """Make a test of what is done with a shell: over threads, and over tasks."""
+    """Make two tests of a function that uses a shell: one over threads, one over tasks."""
 
     def tested(run: Run) -> None:
         run(test)
@@ -165,7 +165,7 @@ async def test_a_permit_goes_to_those_who_wait_before_who_gave_it_back_and_asks_
             asking = shell.flag()
             shell.spawn(name, partial(enter, name, asking))
             assert await asking.wait(PATIENCE)
-        await shell.sleep(A_MOMENT)  # the last one has said that it asks, and does so now
+        await shell.sleep(A_MOMENT)  # the last one has announced its call, and makes it now
     async with semaphore:
         entered.append("again")
     await shell.join()
@@ -299,7 +299,7 @@ def test_tasks_that_hang_are_cancelled(seconds: float | None) -> None:
                 raise
 
         shell.spawn("hanging", background)
-        if seconds is None:  # without patience, when the one that waits is cancelled itself
+        if seconds is None:  # without a time limit: the waiting task itself is cancelled
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(shell.join(), A_MOMENT)
         else:

@@ -1,4 +1,4 @@
-"""An option that a URL does not have is refused: nobody runs without what was asked for."""
+"""An unknown option in a URL is refused, so that nobody runs without an option that they set."""
 
 from collections.abc import Callable
 from pathlib import Path

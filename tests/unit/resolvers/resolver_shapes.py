@@ -1,6 +1,6 @@
-"""Resolvers of every shape that can be asked, and of some that cannot.
+"""Resolvers of every valid shape, and of some invalid shapes.
 
-Those that can are typed as :data:`~resolvers.Resolver`, so that the type checkers see that they fit. Each
+The valid ones are typed as :data:`~resolvers.Resolver`, so that the type checkers see that they fit. Each
 tells in its reason what it was given.
 """
 

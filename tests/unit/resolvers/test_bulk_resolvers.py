@@ -1,4 +1,4 @@
-"""Resolvers of many messages at once: how they are known, and what their answers are worth."""
+"""Resolvers for many messages in one call: how we recognise them, and how we check their answers."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""How a resolver is called, and what becomes of its answer."""
+"""How a resolver is called, and how its answer is used."""
 
 from contextlib import nullcontext
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What the commands are given to open: modules, histories and providers; and what is wrong with them."""
+"""Commands open modules, histories and providers, and say what is wrong with them."""
 
 import sys
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from triggers.cli.shared.options import connected, opened
 
 @pytest.fixture
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A module in the current folder, which is no other test's."""
+    """A module in the current folder; other tests do not see it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = set(sys.modules)

@@ -1,4 +1,4 @@
-"""Rows of another system's history: which are read, which are refused, and which entries they become."""
+"""Rows of another system's history: which rows are read or refused, and the entries that they become."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""The log as JSON: one object a line, whatever stands in a record."""
+"""The log as JSON: each record is one object on one line, whatever it contains."""
 
 import json
 import logging

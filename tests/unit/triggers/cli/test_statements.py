@@ -1,4 +1,4 @@
-"""Statements of SQL Remote become the settings of links; what has no counterpart is in the report."""
+"""Statements of SQL Remote become settings of links; the report lists statements without a counterpart."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is configured: who wins, what is refused and how, and what a trigger has of it."""
+"""Configuration: which source wins, which values are refused and how, and what a trigger gets."""
 
 import inspect
 import os
@@ -45,7 +45,7 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def configured(tmp_path: Path) -> Callable[[str], Configuration]:
-    """Read what a file says, with the environment."""
+    """Read a file and the environment."""
 
     def read(text: str) -> Configuration:
         (tmp_path / "doubtless.toml").write_text(text, encoding="utf-8")

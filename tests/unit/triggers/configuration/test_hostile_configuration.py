@@ -10,16 +10,16 @@ from triggers import ConfigurationError, trigger
 from triggers.configuration import override, read_configuration
 from triggers.configuration.model import DefaultKeys, Keys, RedeliveryKeys, RetryKeys, TriggerKeys
 
-#: What no key takes, as TOML has it.
+#: TOML values that every key refuses.
 NEVER = [
     *("nan", "inf", "-inf", "1e300", "-1", "9" * 40, "9223372036854775808", "0001-01-01"),
     *("{}", '"a\\u0000b"'),
 ]
 
-#: What a file cannot say, whatever the key.
+#: Values that make the file unreadable, for every key.
 UNREADABLE = ["9" * 5_000, "10000-01-01", "[" * 5_000 + "]" * 5_000, '"\\ud800"', '"']
 
-#: What no variable says, of keys that take text and of those that take a number or a time.
+#: Values that environment variables refuse: for keys with text, and for keys with a number or a time.
 NO_TEXTS = ["https://[", "\udcff\udc80"]
 NO_NUMBERS = ["nan", "inf", "1e300", "-1", "9" * 40, "9" * 5_000, "1e400d", "999999999d", "-1d", "x"]
 
@@ -48,7 +48,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def refused() -> ConfigurationError:
-    """Return what is said of what is configured."""
+    """Return the error that the current configuration raises."""
     with pytest.raises(ConfigurationError) as caught:
         override([book], read_configuration())
     return caught.value

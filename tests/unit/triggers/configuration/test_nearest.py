@@ -1,4 +1,4 @@
-"""What to write instead of a name that nobody knows."""
+"""An error about an unknown name suggests the nearest known names."""
 
 from time import perf_counter
 

@@ -1,4 +1,4 @@
-"""The same is not written to the log a hundred times a second."""
+"""The log does not repeat the same line a hundred times a second."""
 
 import logging
 

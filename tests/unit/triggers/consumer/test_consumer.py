@@ -1,4 +1,4 @@
-"""The one consumer behind both forms: what it closes, what runs in it is called, and how it is cancelled."""
+"""The consumer behind both forms: what it closes, the names of its threads, and how it is cancelled."""
 
 import asyncio
 import threading
@@ -15,7 +15,7 @@ from triggers.providers.memory import MemoryProvider, MemoryReceiver
 
 
 class Closing(MemoryHistory):
-    """A history that notes whether it was closed, and its twins for asyncio."""
+    """A history that records whether it was closed, and its twins for asyncio."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Which signals have a consumer drain, and which of them end the process at once."""
+"""Signals let a consumer drain, or end the process immediately."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from triggers.consumer.drain import DrainSignals
 
 HUP, INT, TERM = signal.SIGHUP, signal.SIGINT, signal.SIGTERM
 
-#: What a process does that gets signals, given by their numbers, one after the other.
+#: A program that sends itself signals, by their numbers, one after the other.
 DRAINS = """
 import os, sys
 from triggers.consumer.drain import DrainSignals
@@ -25,7 +25,7 @@ with DrainSignals() as drain:
 
 @pytest.fixture(autouse=True)
 def _not_under_nohup() -> Iterator[None]:
-    """Let SIGHUP count, also where whoever runs the tests has it ignored."""
+    """Restore the default of SIGHUP, because ``nohup`` may have set it to ignored."""
     before = signal.signal(HUP, signal.SIG_DFL)
     yield
     signal.signal(HUP, before)

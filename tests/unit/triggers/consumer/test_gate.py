@@ -1,4 +1,4 @@
-"""The gate of a trigger: who may close and open it, what is counted, and what is told of it."""
+"""The gate of a trigger: who may close and open it, what it counts, and what it reports."""
 
 import time
 from typing import Any

@@ -1,4 +1,4 @@
-"""Waking suspended triggers and sweeping, on a clock of the test's own."""
+"""Housekeeping resumes suspended triggers and sweeps; the test controls the clock."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -23,7 +23,7 @@ AT_ONCE = 1000.0
 
 
 class Refusing(MemoryHistory):
-    """A history that can be read and takes no claims, as a full server."""
+    """A history that can be read but refuses claims, like a full server."""
 
     refuses = True
 
@@ -34,7 +34,7 @@ class Refusing(MemoryHistory):
 
 
 class House:
-    """A suspended trigger's housekeeping, with a monitor that counts how often it is asked."""
+    """The housekeeping of a suspended trigger, and a monitor that counts its calls."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class House:
         self.gate.suspend("for the test", kind)
 
     def resumes_at(self, now: float) -> bool:
-        """Do the housekeeping at this instant; whether the trigger runs afterwards."""
+        """Do the housekeeping at this instant; return whether the trigger runs afterwards."""
         drive(self._housekeeping.do(now))
         return self.gate.suspended is None
 
@@ -91,7 +91,7 @@ class TestWaking:
             house.suspend()
             house.resumes_at(AT_ONCE + second)
 
-        # Each resumption costs the messages a delivery, of which they have a hundred.
+        # Each resumption uses one delivery of each message, and a message has only a hundred.
         assert house.asked == 3
 
     def test_without_a_monitor_no_time_resumes_the_trigger(self) -> None:

@@ -1,4 +1,4 @@
-"""Slow keep-alives do not hold all others up, and nobody leaves while being kept alive."""
+"""A slow keep-alive does not delay the others, and no receiver leaves during its keep-alive."""
 
 import asyncio
 from contextlib import suppress
@@ -46,7 +46,7 @@ async def test_one_slow_receiver_holds_up_only_some_of_the_others() -> None:
 
 
 class SlowToBeKept(MemoryProvider):
-    """A provider whose receivers note what is asked of them; a keep-alive waits until it may end."""
+    """A provider with receivers that record their calls; a keep-alive waits until it may end."""
 
     def __init__(self) -> None:
         super().__init__(shell=TaskShell())

@@ -1,4 +1,4 @@
-"""A batch of a message that succeeds and of a delivery that is not a message: both are counted."""
+"""A batch has a message that succeeds and a delivery that is not a message: both are counted."""
 
 from collections.abc import Sequence
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Orders on their way to a consumer, and its counts on theirs to the history; the clock is the test's."""
+"""Commands reach a consumer, and its counts reach the history; the test controls the clock."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ def fails_for_good(gate: Gate) -> None:
 
 
 class Server:
-    """A history in memory whose clock is turned by hand, that can go away, or lose its answers."""
+    """A history in memory that can go away or lose its answers; the test moves its clock."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -59,7 +59,7 @@ class Server:
 
     @property
     def held(self) -> str | None:
-        """Why consumers that start later are suspended; None when they are not."""
+        """Return why a consumer that starts later is suspended; None if it is not suspended."""
         held = self.overview.held(NAME)
         return None if held is None else held.reason
 
@@ -77,7 +77,7 @@ class Server:
 
 
 class Over:
-    """A flag whose pauses are noted and pass at once."""
+    """A flag that records each pause and does not wait."""
 
     def __init__(self, pauses: list[float], is_over: Callable[[], bool]) -> None:
         self._pauses = pauses
@@ -110,7 +110,7 @@ def server() -> Server:
 
 
 class Running:
-    """A consumer that began now; ``beats`` so many seconds later, by its own clock and the server's."""
+    """A consumer that begins now; ``beats`` moves its clock and the server's forward, and beats."""
 
     def __init__(self, server: Server) -> None:
         self.gate = gate_of()

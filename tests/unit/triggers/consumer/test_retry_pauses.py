@@ -1,4 +1,4 @@
-"""A pause between retries ends when its consumer does: its message is given back, not run again there."""
+"""When a consumer ends, a pause between retries ends too: the message is given back and not run again."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ def sent(*uuids: str) -> MemoryProvider:
 
 
 def failing_once(history: MemoryHistory, then: Callable[[], object], **options: Any) -> tuple[Any, list[int]]:
-    """Return a trigger whose first run fails, after ``then``, and the delivery counts of its runs."""
+    """Return a trigger and the delivery counts of its runs; the first run calls ``then`` and fails."""
     counts: list[int] = []
 
     def run(message: Message) -> None:

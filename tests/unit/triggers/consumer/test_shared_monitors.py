@@ -1,4 +1,4 @@
-"""A monitor that several triggers of a consumer name: asked once in an interval, and its yes is for all."""
+"""Triggers of a consumer share a monitor: it is called once per interval, and its yes counts for all."""
 
 import threading
 from collections.abc import Callable
@@ -18,7 +18,7 @@ AT_ONCE = 1000.0
 
 
 class Resource:
-    """What two triggers need, and a monitor that counts how often it is asked for it."""
+    """A resource that two triggers need, and a monitor that counts its calls."""
 
     def __init__(self, *, available: bool = False) -> None:
         self.available = available
@@ -44,7 +44,7 @@ def housekeeping_of(name: str, ask: Callable[[], bool], monitor: Monitor | None)
 
 def two_triggers(resource: Resource) -> tuple[Housekeeping, Housekeeping]:
     monitors = Monitors()
-    # Not the same object: a method is bound anew each time.
+    # Not the same object: Python binds a method again at each access.
     first, second = (
         housekeeping_of(name, resource.is_available, monitors.of(resource.is_available)) for name in "ab"
     )

@@ -1,4 +1,4 @@
-"""One receiver for many workers: who gets what, and what becomes of those who leave."""
+"""Many workers share one receiver: who gets which message, and what happens when a worker leaves."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -16,7 +16,7 @@ AT_NOTHING = timedelta(0)
 
 
 class Stream:
-    """A provider and its one receiver: hands out what is put into it, and notes what it is told."""
+    """A provider and its only receiver: it returns messages from a list, and records its calls."""
 
     def __init__(self) -> None:
         self.waiting: list[Received] = []

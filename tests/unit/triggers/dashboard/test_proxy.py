@@ -1,4 +1,4 @@
-"""From which addresses a reverse proxy is believed."""
+"""The addresses from which the dashboard trusts a reverse proxy."""
 
 import pytest
 

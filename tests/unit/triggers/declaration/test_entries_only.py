@@ -1,4 +1,4 @@
-"""A history without records: everything works that needs no records, and the rest is refused."""
+"""A history without records: features that need records are refused, and all others work."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_a_message_in_doubt_is_parked_in_the_local_file(store: HistoryStore, tmp
 
 
 class Delegate:
-    """An object that passes everything on to another one, as a test's store that fails at times does."""
+    """An object that passes everything on to another object, as a store in a user's test may do."""
 
     def __init__(self, to: object) -> None:
         self._to = to

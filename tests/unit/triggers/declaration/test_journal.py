@@ -1,4 +1,4 @@
-"""The journal: a line for each verdict that is not plain, nothing for those that are, and no harm done."""
+"""The journal has a line for each unusual verdict, and none for ordinary ones; its failures do no harm."""
 
 import logging
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from triggers import ConfigurationError, FatalError, Message, Trigger
 
 
 class CountingHistory(MemoryHistory):
-    """A history that counts the calls to its journal, and fails in them while it is told to."""
+    """A history that counts the calls to its journal, and fails in them while it is broken."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The name that a trigger gets by default: "module.function", and none where that would be another's, too."""
+"""The default name of a trigger is "module.function"; if others could have it too, you must set a name."""
 
 import functools
 import subprocess

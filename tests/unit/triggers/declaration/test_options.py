@@ -1,4 +1,4 @@
-"""Every option of what users call is checked by its type: the error names it, the remedy, and their line."""
+"""Every option that users set has a type check: the error names the option, the remedy, and their line."""
 
 import asyncio
 import inspect
@@ -111,7 +111,7 @@ RETRY: Mapping[str, Sequence[Any]] = {
     "max_interval": (60, -timedelta(1), timedelta.max, None),
 }
 
-#: Of what ``foreach_batch`` and ``atomic_sink`` have in common.
+#: Values that the common options of ``foreach_batch`` and ``atomic_sink`` refuse.
 SPARK: Mapping[str, Sequence[Any]] = {
     "destination": NO_NAME,
     "uuid": (*NO_TEXT, None),
@@ -264,7 +264,7 @@ def make_row_service(**options: Any) -> object:
     return book.foreach_batch(**given)
 
 
-#: What is called, its table, and how it is called with one option set.
+#: Each function that users call, its table, and a call of it with one option.
 CALLED: Mapping[str, Any] = {
     "trigger": (trigger, TRIGGER, make_trigger),
     "Retry": (Retry, RETRY, Retry),
@@ -380,7 +380,7 @@ def test_help_lists_every_option_with_its_meaning(called: str) -> None:
 
 
 def test_every_setting_of_a_trigger_is_an_option() -> None:
-    """Of the others ``more_destinations`` and ``policy`` are made of several options each."""
+    """``more_destinations`` and ``policy`` are not options themselves: several options set each of them."""
     settings = {one.name for one in (*fields(Settings), *fields(Policy))}
     settings -= {"destination", "more_destinations", "policy"}
 
@@ -390,7 +390,7 @@ def test_every_setting_of_a_trigger_is_an_option() -> None:
 
 def test_an_option_has_the_same_type_at_every_door_but_for_what_a_door_reads_differently() -> None:
     of_a_trigger = get_type_hints(TriggerOptions)
-    # Spark compares columns, asks about many rows at a time, and its workers open what a URL names.
+    # Spark compares columns, resolves many rows in one call, and its workers open everything by a URL.
     read_differently = {"fingerprint", "resolver", "retry", "keep_result", "parking"}
 
     doors = (TaskOptions, HandlerOptions, HostOptions, GuardOptions, BatchOptions, SinkOptions)

@@ -1,4 +1,4 @@
-"""Triggers are pickled by name, as functions are, so that other processes can be handed one."""
+"""Triggers are pickled by name, like functions, so that other processes can get one."""
 
 import copy
 import multiprocessing

@@ -1,4 +1,4 @@
-"""A resolver that finds the effect of an earlier run completes its entry, unless that is to be left."""
+"""A resolver that finds an earlier run's effect completes its entry, unless a setting leaves it."""
 
 import pytest
 

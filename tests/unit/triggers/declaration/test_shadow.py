@@ -1,4 +1,4 @@
-"""In shadow every message runs; what would have been stopped is said, and no entry is spoilt by it."""
+"""In shadow mode every message runs; the log says which runs would be stopped, and entries stay correct."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -56,7 +56,7 @@ def shadowing(store: MemoryHistory, **options: Any) -> Guard:
 
 @pytest.fixture(autouse=True)
 def _closed() -> Iterator[None]:
-    """Leave no thread behind that renews leases."""
+    """Close all guards, so that no thread goes on renewing leases."""
     yield
     while _made:
         _made.pop().close()

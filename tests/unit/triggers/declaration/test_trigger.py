@@ -1,4 +1,4 @@
-"""What a trigger runs once, with and without a document history, and what it refuses."""
+"""A trigger runs each message once, with and without a document history, and refuses wrong settings."""
 
 from datetime import timedelta
 from typing import Any

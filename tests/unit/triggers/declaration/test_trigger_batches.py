@@ -1,4 +1,4 @@
-"""Many messages at once, under asyncio, and under a claim that is lost meanwhile."""
+"""A trigger handles many messages in one call, also under asyncio, and when another run takes its claim."""
 
 import asyncio
 from datetime import timedelta

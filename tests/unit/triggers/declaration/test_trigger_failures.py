@@ -1,4 +1,4 @@
-"""What becomes of a message whose service fails, or takes its process with it."""
+"""Messages of a service that fails, or that ends its process."""
 
 from typing import Any
 
@@ -154,7 +154,7 @@ class TestProcessDeath:
 
 
 class TestStopIteration:
-    """Python lets none out of a coroutine (PEP 479), and a service knows nothing of ours."""
+    """In a coroutine, Python turns it into a RuntimeError (PEP 479); our own coroutines must not do that."""
 
     async def test_it_arrives_as_the_services_own_under_asyncio_too(self) -> None:
         stopped = StopIteration("no more rows")

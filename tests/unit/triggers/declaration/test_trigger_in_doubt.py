@@ -1,4 +1,4 @@
-"""Messages that an earlier run has left behind: leases, In Doubt and the resolver."""
+"""Messages with an earlier, unfinished run: leases, In Doubt and the resolver."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Options that change what becomes of a message: batches, forgotten messages, suspension, modes."""
+"""Options that change the handling of a message: batches, forgotten messages, suspension, modes."""
 
 import logging
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What a trigger does about a history or a lot that raises what it should not: it fails closed."""
+"""A trigger fails closed if a history or a parking lot raises an unexpected error."""
 
 import asyncio
 import logging
@@ -141,7 +141,7 @@ def test_a_lot_that_cannot_take_a_message_leaves_it_unacknowledged() -> None:
 
 
 class Opening:
-    """Opens a history, which takes until it may end; a forked child opens its own immediately."""
+    """Opens a history, but only after the test allows it; a forked child opens its own immediately."""
 
     def __init__(self) -> None:
         self.process = os.getpid()

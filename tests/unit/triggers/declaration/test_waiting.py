@@ -1,4 +1,4 @@
-"""``wait=``: whoever handles a message can wait for the run of it that is alive elsewhere."""
+"""``wait=``: a caller can wait while another process runs the same message."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -13,13 +13,13 @@ from tests.unit.helpers.in_memory import Clock, Effects, made, message, started_
 from triggers import Outcome, Status, Trigger
 from triggers.guards import protect
 
-#: A lease that no halt of the machine outlasts, and a wait that only a failing test has to the end.
+#: A lease longer than any pause of the machine, and a wait that ends only in a failing test.
 LONG = timedelta(hours=1)
 WAIT = timedelta(minutes=10)
 
 
 class Watched(MemoryHistory):
-    """A history that counts claims, and in which something happens before one of them."""
+    """A history that counts claims; a test can make something happen before one of them."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         super().__init__(clock=clock or Clock())
@@ -39,7 +39,7 @@ class Watched(MemoryHistory):
 
 
 def taken(store: MemoryHistory, **settings: Any) -> tuple[Trigger[..., object], Effects]:
-    """Make a trigger of which somebody else runs the message."""
+    """Make a trigger while another process runs its message."""
     effects = Effects()
     book = made(effects, history=store, lease=LONG, **settings)
     started_by_another(book, lease=LONG)

@@ -1,4 +1,4 @@
-"""The decision table of the design and of the documentation, read line by line as conditions and verdicts.
+"""Reads the decision tables of the design and the documentation, line by line, as conditions and verdicts.
 
 ``decision_table.md`` is the design's table, word for word.
 """
@@ -30,10 +30,10 @@ from triggers.detection.table import (
 
 DESIGN = (Path(__file__).parent / "decision_table.md").read_text(encoding="utf-8")
 
-#: What the design says below its table, as lines of it: "detect_duplicates=False runs the service on every
-#: delivery", and "a plain trigger's failed entry is a duplicate". Lines 20 and 21: ``forgotten="in_doubt"``.
-#: Line 23: ``fingerprint=``. Line 24 is a plain trigger's failed entry.
-#: Line 22 is the second table's: "transacted, no history: runs again, until max_delivery_count is passed".
+#: The sentences below the design's table, as lines of the table. Line 0: "detect_duplicates=False runs the
+#: service on every delivery". Lines 20 and 21: ``forgotten="in_doubt"``. Line 22, from the second table:
+#: "transacted, no history: runs again, until max_delivery_count is passed". Line 23: ``fingerprint=``.
+#: Line 24: "a plain trigger's failed entry is a duplicate".
 SENTENCES = """
 | 0 | any | any, `detect_duplicates=False` | not consulted | not called | NEW | yes | acknowledge | - |
 | 24 | any | on | COMPLETED failed, `transacted=False` | not called | DUPLICATE | no | acknowledge | no |
@@ -46,12 +46,12 @@ NEW / DUPLICATE / IN_DOUBT | as resolver | only NEW | acknowledge (park if In Do
 | no | acknowledge, park | yes |
 """
 
-#: What ``docs/detection.md`` shows.
+#: The table of ``docs/detection.md``.
 SHOWN = (ROOT / "docs" / "detection.md").read_text(encoding="utf-8").split("<!-- table -->\n")[1]
 
 TABLES = {"design": SENTENCES + DESIGN, "documentation": SHOWN}
 
-#: Lines that are tried before the others, in this order; of the others exactly one fits.
+#: Lines to try first, in this order; exactly one of the other lines fits.
 FIRST_TRIED = (1, 0, 19, 22)
 
 COUNTS = {count.value: {count} for count in Count} | {"any": set(Count)}
@@ -80,7 +80,7 @@ POLICIES = [
 
 @dataclass(frozen=True)
 class Situation:
-    """What holds before a resolver is asked."""
+    """The facts before a resolver is called."""
 
     count: Count
     identified: bool
@@ -94,7 +94,7 @@ class Situation:
         )
 
 
-#: What a resolver would say if it were asked; NONE: there is none.
+#: The possible answers of a resolver; NONE: the trigger has no resolver.
 SAYINGS = [word for word in Word if word is not Word.NOT_ASKED]
 
 
@@ -105,7 +105,7 @@ def situations() -> Iterator[Situation]:
 
 
 def judged(situation: Situation, says: Word) -> tuple[Decision, bool]:
-    """Decide as the pipeline does; tell as well whether the resolver was asked."""
+    """Decide as the pipeline does; also return whether the resolver was called."""
     unasked = Word.NONE if says is Word.NONE else Word.NOT_ASKED
     decision = decide(situation.facts(unasked), situation.policy)
     if decision.ask:
@@ -183,7 +183,7 @@ class Line:
             or (self.runs == "only NEW" and status is Status.NEW)
             or (in_doubt and policy.in_doubt == "execute"),
             "answer": answer_of(self.answer),
-            # In row 15 the answer is silent about it; in_doubt="park" holds there as everywhere.
+            # Row 15 does not mention in_doubt="park"; but it applies there as everywhere.
             "park": policy.in_doubt == "park" if in_doubt else ", park" in self.answer,
             "suspend": "suspend" in self.answer,
             "event": self.event == "yes",
@@ -207,7 +207,7 @@ def lines_of(table: str) -> Sequence[Line]:
 
 
 def lines_for(situation: Situation, lines: Sequence[Line]) -> Sequence[Line]:
-    """Return the lines that are for this situation, whatever a resolver says."""
+    """Return the lines for this situation, for all answers of a resolver."""
     fitting = [line for line in lines if line.count != NEEDED and line.fits(situation)]
     if any(line.resolver == CALLED for line in fitting):
         fitting += [line for line in lines if line.count == NEEDED]
@@ -215,7 +215,7 @@ def lines_for(situation: Situation, lines: Sequence[Line]) -> Sequence[Line]:
 
 
 def line_for(policy: Policy, says: Word, lines: Sequence[Line]) -> Line:
-    """Return the one line that is for this situation if the resolver says this."""
+    """Return the one line for this situation and this answer of the resolver."""
     fitting = [line for line in lines if line.resolver_fits(policy, says)]
     for number in FIRST_TRIED:
         for line in fitting:
@@ -239,7 +239,7 @@ class AfterLine:
         kind = self.trigger.partition(",")[0]
         if kind != "any" and (kind == "transacted") is not policy.transacted:
             return False
-        # A plain trigger without a history does the same, but for the entry.
+        # A plain trigger without a history does the same, except that it has no entry.
         if policy.transacted and ending is not Ending.SUCCESS and ("no history" in self.trigger) is history:
             return False
         return any(self.part_fits(part, ending, policy) for part in self.parts())
@@ -258,7 +258,7 @@ class AfterLine:
 
 def after_line_for(lines: Sequence[AfterLine], ending: Ending, policy: Policy, *, history: bool) -> AfterLine:
     fitting = [line for line in lines if line.fits(ending, policy, history=history)]
-    # The rendered table has lines of its own for transacted triggers that suspend, before the general ones.
+    # The rendered table has special lines for transacted triggers that suspend, before the general lines.
     special = [line for line in fitting if '"suspend"' in line.outcome]
     assert len(special or fitting) == 1, (ending, policy, history, fitting)
     return (special or fitting)[0]

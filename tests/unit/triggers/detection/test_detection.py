@@ -99,7 +99,7 @@ def test_every_row_of_the_code_is_reached() -> None:
 
 @cache
 def all_decisions() -> Sequence[tuple[Facts, Policy, Decision]]:
-    """Every value of every argument, also those that no pipeline brings together."""
+    """Return decisions for every combination of arguments, even if no pipeline uses it."""
     facts = [
         Facts(count=count, identified=identified, history=use, found=found, word=word)
         for count, identified, use, found, word in product(Count, (True, False), HistoryUse, Found, Word)
@@ -107,7 +107,7 @@ def all_decisions() -> Sequence[tuple[Facts, Policy, Decision]]:
     return [(one, policy, decide(one, policy)) for one, policy in product(facts, POLICIES)]
 
 
-#: What holds for each decision, whatever the table says in detail.
+#: Rules for every decision, whatever the table says in detail.
 INVARIANTS: dict[str, Callable[[Facts, Policy, Decision], bool]] = {
     "only what is NEW runs, or what is In Doubt where the trigger says so": lambda _, policy, decision: (
         not decision.runs
@@ -198,7 +198,7 @@ def test_deliveries_up_to_the_limit_count_and_the_next_is_over_it(
     assert classify_count(count, limit) is expected
 
 
-#: A run that was stopped because its entry is another owner's is in no table: it decides nothing.
+#: No table contains a run that was stopped because another owner has its entry: it decides nothing.
 ENDS = [ending for ending in Ending if ending not in {Ending.LEFT, Ending.LOST, Ending.STOPPED}]
 ENDINGS = list(product(ENDS, POLICIES, (True, False)))
 ENTRIES = {"COMPLETED ok": EntryOutcome.OK, "COMPLETED failed": EntryOutcome.FAILED, "released": None}
@@ -231,7 +231,7 @@ def test_a_trigger_is_suspended_by_a_transient_failure_alone_and_where_it_says_s
         assert suspended is (ending is Ending.TRANSIENT and policy.on_retry_failure == "suspend")
 
 
-#: What the next delivery meets, for each entry that a service's end leaves behind.
+#: For each entry that the end of a service leaves: what the next delivery finds.
 LEFT_BEHIND = {
     EntryOutcome.OK: Found.COMPLETED_OK,
     EntryOutcome.FAILED: Found.COMPLETED_FAILED,

@@ -1,4 +1,4 @@
-"""The table of suspensions: every case of it, written out by hand, and the table of the documentation."""
+"""The table of suspensions: every case, written by hand, and the table of the documentation."""
 
 from itertools import product
 from pathlib import Path
@@ -16,7 +16,7 @@ DOCUMENT = Path(__file__).parents[4] / "docs" / "how-to" / "suspend-and-resume.m
 HISTORY, MONITOR, PERSON = Waker
 HERE, RUNNING, ALL = Reach
 
-#: Of each kind, by monitor and transacted: who resumes, what becomes of the message, what that costs, where.
+#: By kind, monitor and transacted: who resumes, the message's fate, how many deliveries it costs, and where.
 EXPECTED = {
     (Suspension.HISTORY, False, False): ([HISTORY], MessageFate.AGAIN, 1, HERE),
     (Suspension.HISTORY, False, True): ([HISTORY], MessageFate.AGAIN, 1, HERE),

@@ -1,4 +1,4 @@
-"""The retrieval failure event itself: what it says, as JSON, as a CloudEvent and in webMethods' words."""
+"""The content of retrieval failure events: as JSON, as a CloudEvent and in webMethods' words."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The two switches of a trigger: which causes raise no event, and that nothing else changes."""
+"""The two event switches of a trigger suppress events for some causes, and change nothing else."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from triggers.providers.memory import MemoryProvider
 EXCEPTION = "raise_event_on_exception"
 RETRY_FAILURE = "raise_event_on_retry_failure"
 
-#: How a trigger's last message is given up, with what else is set.
+#: How a trigger's last message is given up, and the settings for that.
 GiveUp = Callable[..., Outcome]
 
 

@@ -1,4 +1,4 @@
-"""Who hears of a retrieval failure event before the message is acknowledged, and that they can do no harm."""
+"""Handlers receive retrieval failure events before the message is acknowledged, and can do no harm."""
 
 import asyncio
 import logging
@@ -127,7 +127,7 @@ class TestSubscriptions:
 
     def test_forgotten_parentheses_are_an_error(self) -> None:
         def handler(event: RetrievalFailureEvent) -> None:
-            """Hear of it."""
+            """Receive the event."""
 
         with pytest.raises(ConfigurationError, match=r"write @on_retrieval_failure\(\)"):
             on_retrieval_failure(handler)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -1,4 +1,4 @@
-"""Handlers that hear of events later: in order, none dropped, and none that can hold up an end."""
+"""Background handlers: events arrive in order, none is dropped, and no handler can delay the end."""
 
 import asyncio
 import logging
@@ -21,14 +21,14 @@ from tests.unit.helpers.given_up import event
 from triggers import ConfigurationError, flush_events
 from triggers.events import Handler, RetrievalFailureEvent, Subscription, on_retrieval_failure, publish
 
-#: How long what must happen may take.
+#: The time limit for things that must happen, in seconds.
 SOON = timedelta(seconds=patience(20.0))
 
 AT_ONCE = timedelta(0)
 
 
 class Gate:
-    """A handler that notes what it hears, and comes back when it may."""
+    """A handler that records its events, and returns when the test allows it."""
 
     def __init__(self, *, open: bool = False) -> None:  # noqa: A002  (what it is)
         self.heard: list[str] = []
@@ -79,7 +79,7 @@ class TestTelling:
     ) -> None:
         subscription = subscribe(gate)
 
-        tell("a", "b")  # which would never end, were it told in this thread
+        tell("a", "b")  # if this thread called the handler, this would never end
         gate.open.set()
 
         assert subscription.flush(SOON)
@@ -323,7 +323,7 @@ from tests.unit.helpers.given_up import event
 logging.basicConfig(format="%(trigger)s: %(message)s")
 
 def say(told):
-    time.sleep(0.001)  # so that the most of them are still to be told when the program ends
+    time.sleep(0.001)  # so that most events have not reached their handlers when the program ends
     print(told.trigger_name, flush=True)
 
 def tell(*triggers):

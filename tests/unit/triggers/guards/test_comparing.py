@@ -1,4 +1,4 @@
-"""Guards that compare bodies or arguments: another one under a known uuid is parked, not lost as a copy."""
+"""Guards compare bodies or arguments: if a known uuid has another body, it is parked, not lost as a copy."""
 
 import subprocess
 import sys

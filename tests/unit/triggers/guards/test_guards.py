@@ -1,4 +1,4 @@
-"""A guard runs what it is given once for each uuid, and judges it as a trigger judges its service."""
+"""A guard runs a function once for each uuid, and treats its result as a trigger treats its service's."""
 
 import asyncio
 from collections import UserDict
@@ -40,7 +40,7 @@ def fail(error: BaseException) -> Any:
 
 
 class TestHandle:
-    """Blocking, and under asyncio: the outcome is a trigger's."""
+    """Blocking and under asyncio, the outcome is the same as a trigger's."""
 
     def test_a_uuid_runs_once(self, guard: Guard) -> None:
         calls: list[str] = []

@@ -1,4 +1,4 @@
-"""The HTTP guard on bare ASGI: what runs, what is answered again, and what is refused."""
+"""The HTTP guard on plain ASGI: which requests run, get a stored answer, or are refused."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ class Reply(NamedTuple):
 
 
 class User(SimpleNamespace):
-    """What an authentication puts into the scope."""
+    """The user that an authentication puts into the scope."""
 
 
 class Unnamed(User):
@@ -49,7 +49,7 @@ class Unnamed(User):
 
 
 class Shop:
-    """An application that charges, and answers as it is told to; ``app`` is it behind a guard."""
+    """An application that charges, and answers as its attributes say; ``app`` has a guard around it."""
 
     def __init__(self) -> None:
         self.charged: list[bytes] = []
@@ -99,7 +99,7 @@ async def ask(  # noqa: PLR0913  (the parts of a request)
     sent: list[Sent] | None = None,
     known: Mapping[str, Any] | None = None,
 ) -> Reply:
-    """Send a request of one application, if ``headers`` do not say something else."""
+    """Send a request with the headers of one application; ``headers`` replace them."""
     given = {"content-type": "application/json", "x-api-key": "shop", **(headers or {})}
     if key is not None:
         given["Idempotency-Key"] = key
@@ -340,7 +340,7 @@ async def _never(*_: Any) -> Any:
 
 
 class TestShutdown:
-    """An application that ends, as a server tells it by ASGI's lifespan."""
+    """An application that ends when a server says so through ASGI's lifespan."""
 
     @pytest.fixture
     def seen(self) -> list[str]:
@@ -708,7 +708,7 @@ class TestInProgress:
 
         async def view(send: Any) -> None:
             done.append("charged")
-            for _turn in range(10):  # somewhere in here it would be cancelled
+            for _turn in range(10):  # without the guard's protection it would be cancelled here
                 await asyncio.sleep(0)
             await send({"type": "http.response.start", "status": 201, "headers": [(b"content-length", b"2")]})
             await send({"type": "http.response.body", "body": b"ok"})
@@ -853,7 +853,7 @@ class TestShadow:
 
 
 def form(amount: str, *, boundary: str, quoted: bool = False) -> dict[str, Any]:
-    """Return what a client sends of a form with a number and a file."""
+    """Return the request body of a form with a number and a file."""
     parts = [b'Content-Disposition: form-data; name="amount"\r\n\r\n' + amount.encode()]
     parts += [b'Content-Disposition: form-data; name="file"; filename="a"\r\n\r\n\x00--' + boundary.encode()]
     lines = b"".join(b"--%b\r\n%b\r\n" % (boundary.encode(), part) for part in parts)

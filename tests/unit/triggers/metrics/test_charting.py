@@ -1,4 +1,4 @@
-"""A consumer's part in the charts; the clock is the test's."""
+"""A consumer's part in the charts; the test controls the clock."""
 
 import logging
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from triggers.metrics.charting import Charting
 
 
 class Server:
-    """A history in memory whose clock is turned by hand, and two consumers of it."""
+    """A history in memory with a clock that the test moves, and its two consumers."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -27,7 +27,7 @@ class Server:
         self.consumers = [Charting(self.store, ["book", "ship"]) for _ in range(2)]
 
     def beat(self, seconds: float = 0, *, new: int = 0) -> None:
-        """Let time pass, and let both consumers add what is due."""
+        """Let time pass, and let both consumers add their due counts."""
         self.clock.now += timedelta(seconds=seconds)
         drive(
             self.store.control.beat("token", [Report(consumer="a", trigger="book", counts=Counts(new=new))])

@@ -1,4 +1,4 @@
-"""What a consumer answers monitoring: metrics, whether it lives and whether it is ready."""
+"""A consumer tells monitoring its metrics, whether it is alive, and whether it is ready."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from triggers.metrics.endpoint import Address, Endpoint, address_of
 from triggers.metrics.exposition import ConsumerCollector
 from triggers.metrics.watched import HUNG_AFTER, Watched
 
-#: Names of metrics, but for those of Spark's queries, which have a test of their own.
+#: Names of metrics, except the metrics of Spark queries, which have another test.
 OURS = r"doubtless_(?!spark_)[a-z_]+"
 
 DASHBOARD_PAGE = ROOT / "docs" / "how-to" / "use-the-dashboard.md"
@@ -70,7 +70,7 @@ def ask(endpoint: Endpoint, path: str, verb: str = "GET", **headers: str) -> tup
 
 
 def samples(endpoint: Endpoint) -> dict[tuple[str, ...], float]:
-    """Return the values of all metrics, by name and labels, in the alphabet's order of these."""
+    """Return the values of all metrics by name and labels; labels are in alphabetical order."""
     _, _, text = ask(endpoint, "/metrics")
     return {
         (sample.name, *dict(sorted(sample.labels.items())).values()): sample.value
@@ -136,7 +136,7 @@ def test_a_consumer_lives_while_its_loop_goes_on(endpoint: Endpoint, watched: Wa
     assert (status, text.split(" for ")[0]) == (503, "hung: the consumer's loop has stood still")
     assert ask(endpoint, "/readyz")[0] == 503
     watched.draining = True
-    assert ask(endpoint, "/livez")[0] == 200, "its last services may take long"
+    assert ask(endpoint, "/livez")[0] == 200, "while it drains, its last services may take long"
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_the_docs_and_the_grafana_dashboard_name_what_there_is(endpoint: Endpoin
     named = set(re.findall(OURS, page.replace("`, `_sum`", "` `doubtless_service_seconds_sum`")))
     shown = set(re.findall(OURS, board))
 
-    # What the dashboard exports is on its own page, and compared with that in its own test.
+    # The metrics of the dashboard are on another page, and another test compares them with that page.
     of_dashboard = set(re.findall(r"`(doubtless_[a-z_]+)`", DASHBOARD_PAGE.read_text(encoding="utf-8")))
     assert named - of_dashboard == exported
     assert shown == exported | of_dashboard

@@ -1,4 +1,4 @@
-"""The counts of guards: added up in the process, reported by a thread, and no message depends on them."""
+"""The process adds up the counts of guards, and a thread reports them; no message depends on them."""
 
 import asyncio
 import gc
@@ -31,7 +31,7 @@ from triggers.metrics.reporting import CountReports, reports_to
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the last report take its time on a busy machine."""
+    """Give the last report enough time on a busy machine."""
     monkeypatch.setattr(reporting, "PATIENCE", 60.0)
 
 
@@ -272,7 +272,7 @@ guard = protect("charge", history=sys.argv[1])
 guard.handle("order-1", lambda: None)
 """
 
-#: More of it: a child, which runs none of the handlers that its parent has registered for its end.
+#: The rest of the program: a child that skips its parent's exit handlers.
 CHILD = """
 child = multiprocessing.get_context("fork").Process(target=guard.handle, args=("order-2", str))
 child.start()

@@ -1,4 +1,4 @@
-"""What a consumer knows to go wrong: a share of messages that fails, and calls that do not end."""
+"""Troubles that a consumer reports: many messages fail, or calls do not end."""
 
 import asyncio
 import threading

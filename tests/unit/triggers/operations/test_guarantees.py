@@ -1,4 +1,4 @@
-"""What each trigger promises is told from its settings and its service, and never more than that."""
+"""The promise of each trigger follows from its settings and its service, and never says too much."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A pace gives out no more turns than its rate, and catches up a second at most."""
+"""A pace never exceeds its rate, and catches up one second at most."""
 
 import pytest
 

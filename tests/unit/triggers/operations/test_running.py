@@ -1,4 +1,4 @@
-"""A parked message is run after all, because somebody has decided so."""
+"""An operator decides to run a parked message."""
 
 from datetime import timedelta
 from threading import Barrier
@@ -25,7 +25,7 @@ from triggers import FatalError, Message, Outcome, TransientError, Trigger
 from triggers.operations.running import run_parked
 from triggers.pipeline.parking.sweep import close_settled
 
-#: How many messages two operators run at once.
+#: How many messages two operators run at the same time.
 MANY = 200
 
 
@@ -128,7 +128,7 @@ class TestRejected:
 
 @pytest.mark.slow
 class TestTwoOperators:
-    """They have looked at the same list, and decide at the same time."""
+    """Two operators see the same list, and decide at the same time."""
 
     @pytest.mark.parametrize("lease", [None, timedelta(minutes=1)])
     @pytest.mark.parametrize("kind", ["rejected", "in doubt", "delivered too often"])
@@ -176,9 +176,7 @@ class TestTwoOperators:
         assert [one.error_message for one in parked_of(book)] == ["still none"]
         assert state_of(book) is EntryOutcome.FAILED
         [there_now] = parked_of(book)
-        assert drive(run_parked(book, there_now, lot)).executed, (
-            "the copy that is there now may be decided on"
-        )
+        assert drive(run_parked(book, there_now, lot)).executed, "an operator may decide on the current copy"
         assert drive(run_parked(book, there_now, lot)).row == 8
 
 
@@ -209,7 +207,7 @@ def test_messages_without_identity_are_all_kept_and_all_run() -> None:
 
 
 def run_at_once(book: Trigger[..., object]) -> None:
-    """Have two operators run all that is parked, each in a thread of their own."""
+    """Let two operators run all parked messages, each in a separate thread."""
     lot, seen = store_of(book).parking, parked_of(book)
     begin = Barrier(2)
 

@@ -1,4 +1,4 @@
-"""Components: what they may be, what they are given, and what is refused."""
+"""Components of a Patch Bay: valid kinds, their arguments, and refused ones."""
 
 import asyncio
 import inspect
@@ -49,7 +49,7 @@ async def until_stopped(context: MessageContext) -> None:
 
 
 class OnALoop:
-    """A source whose methods are coroutine functions; it ends when it is told to, and not before."""
+    """A source with coroutine functions as methods; it ends only after its stop method was called."""
 
     def __init__(self) -> None:
         self.told = asyncio.Event()
@@ -81,7 +81,7 @@ class CannotStop(Source):
 
 
 class Called:
-    """An object that is called, by a coroutine function."""
+    """A callable object: its ``__call__`` is a coroutine function."""
 
     async def __call__(self, context: MessageContext) -> None:
         GOT.append(context.name)

@@ -1,4 +1,4 @@
-"""Where the messages of a service are stored: in its own transaction, if that is in the limbo's database."""
+"""Messages of a service are stored in its own transaction, if it uses the same database as the limbo."""
 
 from collections.abc import Iterator
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""The original's XML: read, written as TOML, and the same again."""
+"""The XML of the original system can be read, and written as TOML with the same meaning."""
 
 import tomllib
 from pathlib import Path
@@ -200,7 +200,7 @@ def component(kind: str, name: str, *ports: str) -> str:
 
 
 def read(tmp_path: Path, *texts: str) -> tuple[PatchBayFile, str]:
-    """Read files: what they wire, and all that is said of them."""
+    """Read files; return their wiring, and all notes about them."""
     files = [tmp_path / f"{number}.{'xml' if '<' in text else 'toml'}" for number, text in enumerate(texts)]
     for file, text in zip(files, texts, strict=True):
         file.write_text(text)
@@ -348,7 +348,7 @@ def test_what_is_left_of_registry_and_local_jms_is_said(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(20)
 def test_a_text_of_many_lines_is_read_in_one_pass() -> None:
-    """Two megabytes took 20 s when each line was added to the text of those before it."""
+    """Two megabytes took 20 s when each line was added to the text before it."""
     lines = "\n".join(["<b/> a"] * 400_000)
 
     (top,) = [parse(f"<a>{lines}</a>", "wiring.xml")]

@@ -1,4 +1,4 @@
-"""A task that is cancelled is no process that died: what is known of its message stays known."""
+"""A cancelled task is not a dead process: the state of its message stays known."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -15,7 +15,7 @@ from triggers import Message, Status, Trigger, trigger
 
 
 class Pausing(MemoryHistory):
-    """A history that does what it is asked, and then does not answer ``pauses`` until it may."""
+    """A history that does each call, but answers the call ``pauses`` only when the test allows it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Pausing(MemoryHistory):
 
 
 class Booking:
-    """A trigger, its history, and what has run; with ``holds``, the service waits for ever."""
+    """A trigger, its history, and the uuids that ran; with ``holds``, the service waits for ever."""
 
     def __init__(self, lease: timedelta | None = None) -> None:
         self.history = Pausing()
@@ -66,7 +66,7 @@ class Booking:
         return (await self.trigger.ahandle(message(uuid, times))).status
 
     async def cancel(self, delivery: Coroutine[Any, Any, Any], when: str = "") -> None:
-        """Cancel a delivery once the history, or the service, has been asked."""
+        """Cancel a delivery after the history or the service was called."""
         self.history.pauses = when
         task = asyncio.create_task(delivery)
         await asyncio.wait_for(self.history.asked.wait(), PATIENCE)
@@ -74,7 +74,7 @@ class Booking:
         answering = asyncio.get_running_loop().call_later(0.01, self.history.may_answer.set)
         with pytest.raises(asyncio.CancelledError):
             await task
-        answering.cancel()  # else it might answer what is asked next
+        answering.cancel()  # otherwise it might answer the next call
         self.history.pauses, self.holds = "", False
 
 

@@ -1,4 +1,4 @@
-"""A message is immutable: whatever anybody does to the body they were given, what came is what is kept."""
+"""A message is immutable: if user code changes a body, the original body is still parked and reported."""
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ def order() -> dict[str, Any]:
 
 
 def spoil(body: Any) -> None:
-    """Do to a body what careless code does."""
+    """Change a body, as careless code does."""
     body["amount"] *= 100
     body["lines"][0]["sku"] = "spoiled"
     body["lines"].append("more")
@@ -66,7 +66,7 @@ def by_json(body: JsonValue) -> object:
     return body
 
 
-# What has no annotations is filled by the names of its parameters.
+# Parameters without annotations are filled by their names.
 by_name: Callable[[Any], Any] = lambda body: body  # noqa: E731
 
 
@@ -93,7 +93,7 @@ WAYS = [by_dict, by_any, by_json, by_name, by_message, by_message_name, by_model
 
 
 class Spoiling:
-    """A service that notes what it was given, spoils it, and fails with what it is to fail with."""
+    """A service that records its body, changes it, and raises the given failures."""
 
     def __init__(self, way: Callable[..., Any], *failures: Exception) -> None:
         self.seen: list[Any] = []
@@ -115,7 +115,7 @@ class Spoiling:
 
 @pytest.fixture
 def events() -> Iterator[list[RetrievalFailureEvent]]:
-    """Two handlers: the first spoils what it is told, the second notes it."""
+    """Two handlers: the first changes the body of its event, the second records the event."""
     seen: list[RetrievalFailureEvent] = []
 
     def spoiling(event: RetrievalFailureEvent) -> None:
@@ -130,7 +130,7 @@ def events() -> Iterator[list[RetrievalFailureEvent]]:
 
 
 def kept(book: Trigger[..., object], outcome: Outcome, events: list[RetrievalFailureEvent]) -> list[Any]:
-    """Return the bodies that were told and kept of a message that was given up."""
+    """Return the reported and the parked bodies of a message that was given up."""
     [parked], [heard] = parked_of(book), events
     assert outcome.event is not None
     return [one.message.body for one in (parked, heard, outcome.event) if one.message is not None]

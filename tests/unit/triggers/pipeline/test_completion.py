@@ -1,4 +1,4 @@
-"""What is written of a run's end where something else fails: a message is not taken for done, and lost."""
+"""If the end of a run cannot be recorded or parked, the message does not count as done, and is not lost."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -16,7 +16,7 @@ from triggers import FatalError, Message, Status, trigger
 
 @pytest.fixture
 def full(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the lot of parked messages lacks: it refuses all while this is not empty."""
+    """A list; the parking lot refuses all messages while it is not empty."""
     missing = ["room"]
     park = Parking.park
 
@@ -48,7 +48,7 @@ def test_a_failure_that_nothing_can_keep_is_not_settled(full: list[str]) -> None
 
 
 class Forgetful(MemoryHistory):
-    """A history that forgets a claim, and may have another's where its end is to be recorded anew."""
+    """A history that forgets a claim; if ``faster``, another run then claims the message first."""
 
     def __init__(self, *, faster: bool) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What is told of duplicates: a line in the log, and the trigger's own hook."""
+"""Duplicates are reported by a line in the log, and by the trigger's own hook."""
 
 import logging
 from datetime import timedelta

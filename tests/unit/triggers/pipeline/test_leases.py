@@ -1,4 +1,4 @@
-"""What holds a lease: from the claim to the end, at next to no cost, and only in the process that runs."""
+"""A lease lasts from the claim to the end of a run, costs little, and only the running process renews it."""
 
 import gc
 import logging
@@ -117,7 +117,7 @@ def keeper_of(book: Trigger[..., Any]) -> LeaseKeeper | None:
 
 
 def test_a_thousand_short_runs_ask_the_history_nothing_and_leave_nothing_behind() -> None:
-    # Beside one that goes on: what has ended must not wait behind it.
+    # A long run goes on meanwhile: the ended runs must not stay in memory until it ends.
     bodies: list[weakref.ref[Message]] = []
     history, going_on, may_end = Counting(), threading.Event(), threading.Event()
 
@@ -161,7 +161,7 @@ def test_a_pause_between_retries_is_a_part_of_the_run() -> None:
 
 @pytest.mark.parametrize("taken_over", [True, False])
 def test_what_waited_behind_a_frozen_process_runs_unless_another_has_run_it(*, taken_over: bool) -> None:
-    """The process stands still after its claim: here its keeper does, and another may take the entry over."""
+    """The lease keeper stops, as if the process froze after its claim; another run may take the entry."""
     effects = Effects()
     history = Counting()
 
@@ -192,7 +192,7 @@ def _alive(history: MemoryHistory, uuid: str) -> bool:
 
 
 def test_the_thread_ends_when_nothing_is_held_and_starts_again() -> None:
-    before = keepers()  # of tests before this one, which may end at any moment
+    before = keepers()  # threads of earlier tests, which may end at any moment
     begun: list[set[threading.Thread]] = []
     history = Counting()
 
@@ -269,13 +269,13 @@ def test_a_forked_child_renews_its_own_leases_and_not_its_parents() -> None:
 def test_a_run_that_was_released_and_begun_by_another_is_no_lease_lost(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Between the release and the return of the store's answer, a third of a lease may have passed."""
+    """A third of a lease may pass between the release and the store's answer to it."""
 
     class Slow(Counting):
         async def settle(self, trigger: str, settlements: Sequence[Any]) -> Sequence[bool]:
             settled = await super().settle(trigger, settlements)
             await self.claim(trigger, [one.uuid for one in settlements], "somebody else", DEFAULT_LEASE)
-            eventually(lambda: len(self.renewed) > 1)  # the first one has been judged by then
+            eventually(lambda: len(self.renewed) > 1)  # then the answer to the first one was checked
             return settled
 
     book = made(Effects(TransientError("busy")), history=Slow(), lease=SHORT, transacted=True)
@@ -321,14 +321,14 @@ def test_of_leases_that_are_renewed_together_one_that_is_lost_leaves_the_others_
     assert [one.executed for one in outcomes] == [True, False, True]
     assert all(entry is not None and entry.lease_alive for entry in met)
     assert set(calls[0]) == {"u-1", "u-2", "u-3"}
-    assert set(calls[-1]) == {"u-1", "u-3"}, "what is lost is not renewed again"
+    assert set(calls[-1]) == {"u-1", "u-3"}, "a lost lease is not renewed again"
     assert [record.message for record in caplog.records if "is lost" in record.message]
 
 
 def test_a_history_that_renews_one_at_a_time_is_asked_for_each() -> None:
     class OneByOne(MemoryHistory):
         renewed: ClassVar[list[str]] = []
-        renew_many: ClassVar[Any] = None  # as if it had none
+        renew_many: ClassVar[Any] = None  # as if it had no such method
 
         async def renew(
             self, trigger: str, uuid: str, fence: int, lease: timedelta, *, owner: str | None = None

@@ -1,4 +1,4 @@
-"""How many messages share a transaction: twice as many while it is quick, fewer where it is not."""
+"""The number of messages in a transaction doubles while it is quick, and falls when it is slow."""
 
 from typing import Any
 

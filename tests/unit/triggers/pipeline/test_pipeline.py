@@ -1,4 +1,4 @@
-"""The order of steps, what is told of a failure, and how deliveries are answered."""
+"""The order of steps, the reports of a failure, and the answers to deliveries."""
 
 import asyncio
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from triggers.pipeline.pipeline import Step
 from triggers.providers import Arrival, Received, Receiver, Unreadable
 from triggers.providers.memory import MemoryProvider
 
-#: Long enough to receive what is there, and nothing else.
+#: Long enough to receive the waiting messages, and no longer.
 NOT_LONG = timedelta(0)
 
 
@@ -83,7 +83,7 @@ class TestEvents:
 
 
 class TestDelivering:
-    """What is answered is seen by closing the receiver: what it had not answered goes to the next one."""
+    """Each test closes the receiver to see the answers: unanswered messages go to the next receiver."""
 
     async def test_every_delivery_is_answered_as_its_outcome_says(self) -> None:
         reached: list[Step] = []
@@ -158,7 +158,7 @@ async def opened(provider: MemoryProvider) -> Receiver:
 
 
 def unreadable(received: Sequence[Received]) -> list[Received]:
-    """Make of what was received deliveries that are no messages, to be answered all the same."""
+    """Turn received messages into unreadable deliveries; these must be answered too."""
     fields = {b"delivery-count": b"0", b"body": b"\xff"}
     return [Unreadable(fields, "0 is no delivery count", one.handle) for one in received]
 

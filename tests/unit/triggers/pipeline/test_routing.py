@@ -1,4 +1,4 @@
-"""Which service of a trigger gets a message, and what becomes of those that none wants."""
+"""Which service of a trigger gets a message, and what happens to a message that no service wants."""
 
 import logging
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class Order(BaseModel):
 
 
 def routed(ran: list[str], **settings: Any) -> Trigger[..., object]:
-    """Make a trigger with two rules, whose services note who ran."""
+    """Make a trigger with two rules; each service records that it ran."""
     book = made(lambda: ran.append("book"), **settings)
 
     @book.route("cancel", filter="JMSType = 'cancel'")

@@ -1,4 +1,4 @@
-"""What is remembered of claims without an answer is bounded."""
+"""A process remembers claims without an answer, but only up to a limit."""
 
 import asyncio
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def test_the_oldest_is_forgotten_first() -> None:
     undecided.note("many", [str(number) for number in range(MOST - 1)])
 
     assert undecided.is_ours("a", started("second"))
-    assert undecided.is_ours("a", started("first")), "its answer did not come either"
+    assert undecided.is_ours("a", started("first")), "this claim is also without an answer"
     assert not undecided.is_ours("b", started("first"))
     assert not undecided.is_ours(None, started("first"))
 

@@ -1,4 +1,4 @@
-"""What the producer tests share: a line to a provider in memory that fails when told, and what arrived."""
+"""Helpers of the producer tests: an unreliable line to a provider in memory, and the arrived messages."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -10,12 +10,12 @@ from history.shell import Background, ThreadShell
 from triggers.providers.memory import MemoryProvider, MemoryReceiver
 from triggers.providers.provider import Arrival, ProviderUnavailableError
 
-#: What becomes of a send: it arrives; it is lost; it arrives and its reply is lost.
+#: The fate of a send: it arrives; it is lost; or it arrives and its reply is lost.
 Fate = Literal["up", "down", "reply lost"]
 
 
 class Line:
-    """The way to a provider in memory; ``fates`` are those of the next sends, the last one stays."""
+    """The way to a provider in memory; each send uses the next of ``fates``, and the last one stays."""
 
     def __init__(self, *fates: Fate) -> None:
         self.memory = MemoryProvider()

@@ -1,4 +1,4 @@
-"""JSON Lines as messages: what is one, what is not, and what is wrong with it."""
+"""JSON Lines as messages: valid lines, invalid lines, and the errors of the invalid ones."""
 
 import io
 

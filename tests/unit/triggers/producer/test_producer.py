@@ -67,7 +67,7 @@ def test_one_body_is_not_taken_apart_as_a_batch(bodies: Any) -> None:
     assert (refused.value.setting, arrived(provider)) == ("bodies", [])
 
 
-#: What is wrong, with a producer and a folder, and the argument that the error names.
+#: Wrong calls, with a producer and a folder, and the argument that the error must name.
 WRONG: list[tuple[Callable[[Any, Any], object], str]] = [
     (lambda producer, _: producer.send(5, "x"), "destination"),
     (lambda producer, _: producer.send(None, "x"), "destination"),
@@ -136,7 +136,7 @@ def test_tries_are_bounded_and_what_is_raised_is_transient_to_a_trigger() -> Non
 
 def test_a_send_that_is_tried_again_is_not_overtaken_by_a_later_one() -> None:
     line = Line("reply lost", "down", "up")
-    # The first send waits between its tries for long enough that an unordered second one would pass it.
+    # The first send waits so long between its tries that an unordered second send would overtake it.
     retry = Retry(max_attempts=2, interval=timedelta(milliseconds=100))
 
     with Producer(line, retry=retry) as producer:

@@ -1,4 +1,4 @@
-"""What a service sends follows its run: nothing of a try that fails, and the same uuids in each try."""
+"""Sends of a service follow its run: a failed try sends nothing, and every try has the same uuids."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,12 +17,12 @@ from triggers.providers.memory import MemoryProvider
 
 
 def uuids_in(provider: MemoryProvider, destination: str) -> list[str | None]:
-    """Return the uuids of what was sent to a destination, copies too."""
+    """Return the uuids of all messages that were sent to a destination, copies included."""
     return [one.uuid for one in arrived(provider, destination)]
 
 
 class Shop:
-    """A trigger whose service sends two messages, then fails as the test says."""
+    """A trigger with a service that sends two messages, and then fails as the test says."""
 
     def __init__(self, **settings: Any) -> None:
         self.provider = MemoryProvider()
@@ -138,7 +138,7 @@ def answers_of(provider: MemoryProvider) -> list[str | None]:
 
 
 def blocking_order(producer: Producer, way: Way, failures: int) -> Trigger[..., None]:
-    """Make a trigger with a new history whose service sends, and fails so often."""
+    """Make a trigger with a new history; its service sends, and fails so many times."""
     left = [TransientError("for now")] * failures
 
     @trigger("orders", name="shop", history=MemoryHistory(), transacted=True)

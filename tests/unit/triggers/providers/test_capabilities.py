@@ -1,4 +1,4 @@
-"""What a receiver or a provider can do besides its protocol is found by the methods that it has."""
+"""The methods of a receiver or provider show which features it has in addition to its protocol."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -22,7 +22,7 @@ from triggers.providers.provider import (
 
 
 class PlainReceiver:
-    """A third party's receiver: the protocol, and nothing besides."""
+    """A third party's receiver, with only the methods of the protocol."""
 
     keep_alive_interval = timedelta(seconds=1)
 
@@ -61,7 +61,7 @@ class Transacted(PlainReceiver):
 
 
 class HalfTransacted(PlainReceiver):
-    """It cannot say whether it shares a database, so nothing may be taken out there."""
+    """It cannot tell whether it shares a database, so it does not count as transacted."""
 
     acknowledge_inside = PlainReceiver.acknowledge
 
@@ -72,7 +72,7 @@ class Careful(PlainReceiver):
 
 
 class Wrapping(PlainReceiver):
-    """Hands everything else on to the receiver within."""
+    """Passes all other calls to the inner receiver."""
 
     def __init__(self, inner: Receiver) -> None:
         self._inner = inner

@@ -1,4 +1,4 @@
-"""The provider in memory: how its receivers wait. What it promises is in the conformance suite."""
+"""The provider in memory: how its receivers wait. The conformance suite tests its promises."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""What a producer makes of a body and options, before anything is sent."""
+"""A producer makes a message from a body and options, before it sends anything."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Repeated records: counted, so that nobody fills the history by them, and nobody hides behind others."""
+"""Repeated records are counted: nobody can fill the history with them, or hide among others' records."""
 
 from history.beside.security import SecurityEvent, SecurityOutcome, SecurityRecord
 from triggers.security.gathering import MOST_UNKNOWN, WINDOW, Gatherer

@@ -1,4 +1,4 @@
-"""Who uses the command line, whatever the environment says."""
+"""The command line names its real user, whatever the environment says."""
 
 import os
 import pwd

@@ -1,4 +1,4 @@
-"""Where records go: to the history, the log and a file, also while the history is away."""
+"""Records go to the history, the log and a file; while the history is away, they wait for it."""
 
 import json
 import logging
@@ -26,7 +26,7 @@ class Clock:
 
 
 class Away(SecurityLog):
-    """A security log that is away until it is back."""
+    """A security log that refuses records while it is away."""
 
     def __init__(self) -> None:
         super().__init__(MemoryHistory().records)

@@ -1,4 +1,4 @@
-"""Random conditions for the tests of the selector language, and a message to ask them of."""
+"""Random conditions for the tests of the selector language, and a message to test them on."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ from triggers.selectors.parsing.values import kind_of
 #: For tests on a machine that may be busy.
 unhurried = settings(deadline=None)
 
-#: Properties, which a message may hold or not, of any kind.
+#: Properties of every kind; a message may have them or not.
 NAMES = ["region", "amount", "flag", "note", "missing", "$odd_1", "été", "Not_a", "JMS_vendor"]
 
 _LONG = st.integers(-(2**63), 2**63 - 1)

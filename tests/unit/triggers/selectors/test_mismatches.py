@@ -1,4 +1,4 @@
-"""A condition that asks a text for a number warns once for each name, and matches as before."""
+"""A condition that compares a text with a number warns once for each name, and its result stays the same."""
 
 import logging
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""What holds for every condition: it can be written and read back, and its logic has three values."""
+"""Every condition can be written and read back, and its logic has three values."""
 
 import itertools
 from typing import Any

@@ -1,4 +1,4 @@
-"""A second opinion: SQLite says the same of the conditions that both understand.
+"""A second opinion: SQLite gives the same result for all conditions that both understand.
 
 Left out is what differs by design: comparing values of different kinds, dividing by zero, integers beyond 53
 bits, and bare properties as conditions.

@@ -1,4 +1,4 @@
-"""Exceptions that do harm when they are looked at."""
+"""Exceptions that do harm when code reads them."""
 
 import asyncio
 from typing import Any, Never
@@ -7,7 +7,7 @@ from history.store.parking import encodable
 
 
 class SilentError(Exception):
-    """Its text cannot be had, as that of a driver's exception whose connection is closed."""
+    """Nobody can read its text, as with a driver's exception after its connection was closed."""
 
     def __str__(self) -> str:
         raise ConnectionResetError("the text is on the server")
@@ -26,7 +26,7 @@ class EndlessError(Exception):
 
 
 class MaskedError(Exception):
-    """It lies about its class and its traceback, or rather fails to."""
+    """Its class, traceback, cause and notes raise an error when they are read."""
 
     def _fail(self) -> Never:
         raise RuntimeError("it does not say")
@@ -40,7 +40,7 @@ class _Nameless(type):
 
 
 class NamelessError(Exception, metaclass=_Nameless):
-    """Its class has no attributes."""
+    """Every attribute of its class raises an error when it is read."""
 
 
 def hostile_errors() -> list[BaseException]:
@@ -60,5 +60,5 @@ def hostile_errors() -> list[BaseException]:
 
 
 def is_storable(text: str | None, longest: int) -> bool:
-    """Whether a store can keep a text, and is not asked to keep more than so many characters."""
+    """Whether a store can keep a text, and the text has no more than so many characters."""
     return text is not None and text == encodable(text) and len(text) <= longest

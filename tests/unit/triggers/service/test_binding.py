@@ -271,7 +271,7 @@ def ship(parcel: Parcel) -> None: ...
 
 
 class Booking:
-    """Services of the kinds that are no plain function."""
+    """Services that are not plain functions."""
 
     def book(self, order: Order, message: Message) -> object:
         return given(order, message.uuid)

@@ -1,4 +1,4 @@
-"""Transient or fatal, how often a service is tried again, and how long it waits before that."""
+"""Failures are transient or fatal; how often a service is tried again, and how long it waits before."""
 
 import asyncio
 import math

@@ -1,4 +1,4 @@
-"""Whatever user code raises, handling a message ends with an outcome."""
+"""The handling of a message ends with an outcome for every exception that user code can raise."""
 
 import asyncio
 import gc
@@ -29,13 +29,13 @@ from triggers.events import publish
 
 HOSTILE = [pytest.param(place, id=type.__repr__(type(one))) for place, one in enumerate(hostile_errors())]
 
-#: What is told around a text: the row of the table, the name of the class.
+#: Room for the rest of a reason: the row of the table, the name of the class.
 ROOM = 500
 
 
 @pytest.fixture(autouse=True)
 def _no_garbage_collection() -> Iterator[None]:
-    """Collect no garbage of other tests at the end of a recursion: nothing that cleans up has room there."""
+    """Turn garbage collection off: deep in a recursion, finalizers of other tests' objects would fail."""
     gc.collect()
     gc.disable()
     yield
@@ -268,7 +268,7 @@ class TestTracebacks:
         assert parked.error_trace.startswith("Traceback (most recent call last):\n")
         assert parked.error_trace.endswith("KeyError: 'no such key'\n")
         assert 'return prices["no such key"]' in parked.error_trace
-        assert parked.error_trace.count("  File ") == 1, "what called it is ours and tells nothing"
+        assert parked.error_trace.count("  File ") == 1, "our own frames do not help the user"
         assert 'return prices["no such key"]' in caplog.text
         assert len([one for one in caplog.records if one.exc_info]) == 1, "told once"
 

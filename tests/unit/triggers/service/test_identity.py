@@ -1,4 +1,4 @@
-"""``uuid=``: the identity that a trigger reads where it does not own the sender."""
+"""``uuid=``: the trigger reads the identity from a message, because another system sends it."""
 
 from typing import Any
 

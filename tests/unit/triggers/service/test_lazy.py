@@ -1,4 +1,4 @@
-"""Results that are read only once: a service that returns one has not done its work, or cannot share it."""
+"""Results that can be read only once: their service has not done its work yet, or cannot share it."""
 
 import io
 import sqlite3

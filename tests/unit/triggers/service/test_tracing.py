@@ -1,4 +1,4 @@
-"""What is handled, answered and sent has spans, with OpenTelemetry's own SDK, where it is asked for."""
+"""If tracing is on, handled, answered and sent messages have spans; the tests use OpenTelemetry's SDK."""
 
 import asyncio
 import subprocess
@@ -25,7 +25,7 @@ ORDER = Message(body={"id": 1}, uuid=Uuid("order-1"), correlation_id="talk-1", d
 
 
 class Traced:
-    """What was exported, by the names of the spans."""
+    """The exported spans, by their names."""
 
     def __init__(self, exporter: InMemorySpanExporter) -> None:
         self._exporter = exporter

@@ -1,4 +1,4 @@
-"""The edge to Spark's Python workers, as far as it needs no Spark."""
+"""The interface to Spark's Python workers, as far as it works without Spark."""
 
 import gc
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A function may ask which batch it is given."""
+"""A function can find out which batch it gets."""
 
 from typing import Annotated, Any, Optional
 

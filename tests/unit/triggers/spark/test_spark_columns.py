@@ -1,4 +1,4 @@
-"""Which columns can tell a message, and rows with values that Python has none for."""
+"""Which columns can be fields of a message, and rows with values that Python does not have."""
 
 from typing import Any
 

@@ -11,7 +11,7 @@ from triggers.spark.rows.digests import MetDigests, digests_of, first_of_each, n
 
 _arrow: Any = pa
 
-#: Texts of one, two, three and four bytes a letter, and one that is longer than a block of the hash.
+#: Texts with one, two, three and four bytes per letter, and a text that is longer than a block of the hash.
 TEXTS = ["a", "grüße", "日本", "🙂", "x" * 1000, "5f0c6b1e-9f5d-4a70"]
 
 
@@ -37,7 +37,7 @@ def test_digests_of_one_bucket_stand_beside_each_other(buckets: int) -> None:
     places = [int.from_bytes(line[:4].tobytes()) % buckets for line in lines[order]]
     begun = 1 + int(np.count_nonzero(np.diff(places)))
     assert sorted(order) == list(range(2000))
-    assert begun == len(set(places)), "a bucket is come back to"
+    assert begun == len(set(places)), "a bucket appears in two places"
 
 
 def test_of_digests_that_are_the_same_the_first_is_found() -> None:

@@ -1,4 +1,4 @@
-"""Rows of one uuid with other bodies are told apart in bulk, whatever batches Arrow makes of a partition."""
+"""One call finds rows with a known uuid but another body, for any batches that Arrow makes of a partition."""
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -56,7 +56,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Counting:
 
 
 def judged(rows: Sequence[tuple[str | None, int]], sizes: Sequence[int]) -> list[int]:
-    """Return the verdicts on rows of uuids and fingerprints, handed over in batches of these sizes."""
+    """Return the verdicts on rows with uuids and fingerprints; the rows come in batches of these sizes."""
     claim = BulkClaim(
         url="memory:",
         trigger="book",
@@ -100,7 +100,7 @@ def test_the_body_that_the_history_knows_counts_wherever_it_stands(store: Counti
         *(OTHER, 0, OTHER, int(RowVerdict.ASIDE), OTHER),
         *(0, OTHER, COPY, COPY, 0),
     ]
-    assert drive(store.lookup("book", ["b"])) == [None], "its row has another body, and claims nothing"
+    assert drive(store.lookup("book", ["b"])) == [None], "its row has another body, so it makes no claim"
 
 
 def test_many_rows_are_compared_with_one_call(store: Counting) -> None:

@@ -1,4 +1,4 @@
-"""What Spark loads.
+"""Spark loads few modules.
 
 Triggers and consumers load Spark, so it loads neither of them. A Python worker loads only what it needs: each
 executor pays for it at its first task, and again for each new worker.
@@ -60,7 +60,7 @@ FUNCTION = {
     "triggers.spark.rows.older_spark",
 }
 
-#: What it needs besides for a history in Redis, apart from ``history.redis`` itself.
+#: Modules that it also needs for a history in Redis, apart from ``history.redis`` itself.
 REDIS = {
     "history.beside.kept",
     "history.circuit",

@@ -1,4 +1,4 @@
-"""The batch ledger recognises that an older state of a checkpoint was restored."""
+"""The batch ledger notices when an older state of a checkpoint was restored."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What Spark's events and the handlers of batches become in metrics; the events are made by hand."""
+"""Spark's events and batch handlers become metrics; the tests make the events themselves."""
 
 import pickle
 import re
@@ -227,7 +227,7 @@ def test_a_copy_that_travels_counts_from_0() -> None:
 
 
 class Session:
-    """A session as far as it is looked at before anything is done."""
+    """A session with only the parts that are checked at the start."""
 
     streams = None
 

@@ -1,4 +1,4 @@
-"""Options of Spark's handlers that could only fail later, or lose rows, are refused when they are given."""
+"""Options of Spark's handlers that would fail later, or lose rows, are refused when they are set."""
 
 import functools
 from collections.abc import AsyncIterator, Iterator
@@ -28,7 +28,7 @@ class Awaited:
     async def __call__(self, first: Any, second: Any) -> None: ...
 
 
-#: A call of one of these runs nothing: rows would pass for processed, and nobody would have them.
+#: A call of one of these does not run its code: rows would count as processed, but would be lost.
 RUN_NOTHING = [
     awaited,
     yields,

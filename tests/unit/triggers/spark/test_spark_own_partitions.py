@@ -1,4 +1,4 @@
-"""What the tasks of partitions claim that have an owner each, without Spark: one copy of a row is NEW."""
+"""Each partition's task claims rows as its own owner, and one copy of a row is NEW; without Spark."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -49,7 +49,7 @@ def task(
     run: BatchRun = RUN,
     executes: bool = False,
 ) -> list[int]:
-    """Compute a partition, whose rows come in pieces of these sizes; return its verdicts."""
+    """Compute a partition with rows in pieces of these sizes; return its verdicts."""
     terms = ClaimTerms(policy=Policy(), asks=False, asks_replayed=False, executes_replayed=executes)
     claim = BulkClaim(
         url="memory:",

@@ -1,4 +1,4 @@
-"""Whose entry a row meets, told from the owner's token."""
+"""The owner's token shows which run owns the entry of a row."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

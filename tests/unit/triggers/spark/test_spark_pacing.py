@@ -22,7 +22,7 @@ def test_calls_begin_evenly_however_late_they_are_asked_for() -> None:
     later = [pace.wait() for _ in range(2)]
 
     assert at_once == [0.0, 0.25, 0.5, 0.75]
-    assert later == [0.0, 0.25]  # what was not used is lost: there are no bursts
+    assert later == [0.0, 0.25]  # unused calls are lost: no bursts
 
 
 def test_only_calls_of_the_service_wait() -> None:

@@ -1,4 +1,4 @@
-"""Options of sources: what could only fail in a batch is refused when the source is loaded."""
+"""Options of sources that would fail in a batch are refused when the source is loaded."""
 
 import pytest
 

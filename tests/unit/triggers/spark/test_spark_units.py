@@ -82,4 +82,4 @@ def test_after_a_service_has_ended_its_process_no_further_unit_begins() -> None:
     with pytest.raises(SystemExit), running(cast("Shippable", book)) as run:
         run(units, work)
 
-    assert len(begun) < 10, "the other worker may take few more before the first one is over"
+    assert len(begun) < 10, "the other worker takes only a few units before the first worker ends"

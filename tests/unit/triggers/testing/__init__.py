@@ -1,1 +1,1 @@
-"""The simulator: bugs that users plant in their triggers, and services that have none."""
+"""The simulator: bugs that users write into their triggers, and services without bugs."""

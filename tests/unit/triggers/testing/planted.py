@@ -1,4 +1,4 @@
-"""Sample services with a bug each, and their twins without it: what the simulator has to tell apart."""
+"""Sample services with one bug each, and their correct twins: the simulator must tell them apart."""
 
 import asyncio
 import functools
@@ -28,7 +28,7 @@ AT_ONCE = Retry(max_attempts=2, interval=timedelta(0))
 
 @dataclass(frozen=True)
 class Sample:
-    """A trigger, how its effects are counted, and what is planted in it: "doubled", "lost" or nothing."""
+    """A trigger, the count of its effects, and the symptom of its bug: "doubled", "lost" or nothing."""
 
     trigger: Any
     effects: Any
@@ -86,7 +86,7 @@ def by_id(message: Message) -> str:
 
 
 def of_settings(folder: Path) -> dict[str, Sample]:
-    """Return samples whose bug is in their settings."""
+    """Return samples with a bug in their settings."""
     return {
         "plain": Sample(made(book), LEDGER),
         "two messages": Sample(made(book), LEDGER, messages=(ORDER, SECOND)),
@@ -126,7 +126,7 @@ def of_settings(folder: Path) -> dict[str, Sample]:
 
 
 def of_services(folder: Path) -> dict[str, Sample]:  # noqa: C901, PLR0915  (a list of samples)
-    """Return samples whose bug is in the service."""
+    """Return samples with a bug in the service."""
     bank: list[str] = []
     seen: set[str] = set()
     pending = {"N-1"}
@@ -136,7 +136,7 @@ def of_services(folder: Path) -> dict[str, Sample]:  # noqa: C901, PLR0915  (a l
             LEDGER.record(order["id"])
 
     def swallows_all(order: dict[str, Any]) -> None:
-        with suppress(BaseException):  # planted: Ctrl-C is taken for a success
+        with suppress(BaseException):  # planted: Ctrl-C counts as a success
             bank.append(order["id"])
 
     def fails_after(order: dict[str, Any]) -> None:
@@ -264,7 +264,7 @@ def of_coroutines(folder: Path) -> dict[str, Sample]:
 
 
 def of_answers(folder: Path) -> dict[str, Sample]:
-    """Return samples that wait for an answer of a thread that they start."""
+    """Return samples that start a thread and wait for its answer."""
     bank: list[str] = []
 
     def waits_for_a_queue(order: dict[str, Any]) -> None:
@@ -310,7 +310,7 @@ def of_tasks(folder: Path) -> dict[str, Sample]:
 
 
 def of_databases(folder: Path) -> dict[str, Sample]:
-    """Return samples of atomic triggers, on a database of their own."""
+    """Return samples of atomic triggers, on a separate database."""
     shop, other = folder / "shop.sqlite3", folder / "other.sqlite3"
     for file in (shop, other):
         with closing(sqlite3.connect(file)) as database, database:
@@ -339,7 +339,7 @@ def of_databases(folder: Path) -> dict[str, Sample]:
     }
 
 
-#: A file is written in each run, so fewer of them.
+#: Fewer runs, because each run writes a file.
 FEW = {"crashes": 1}
 
 KINDS = (of_settings, of_services, of_coroutines, of_tasks, of_answers, of_databases)

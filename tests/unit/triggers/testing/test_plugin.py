@@ -1,4 +1,4 @@
-"""The pytest plugin, as a user's pytest loads it: in a process and a folder of its own."""
+"""The pytest plugin, as a user's pytest loads it: in a separate process and folder."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Scripts in processes that are killed: what handlers hide or do in a simulated death is told apart."""
+"""Real kills show whether a simulated death was true: handlers may hide a loss there, or cause one."""
 
 import os
 from collections.abc import Callable
@@ -15,12 +15,12 @@ from triggers.testing.simulator.real import RealRunError
 
 pytestmark = pytest.mark.slow
 
-#: What all of these have in common: scripts of one fault, and copies that are run again.
+#: Common options: scripts with one fault.
 OPTIONS: dict[str, Any] = {"crashes": 1}
 
 
 class Shop:
-    """Bookings and a marker in files, which outlive a process."""
+    """Bookings and a marker in files: they stay when a process dies."""
 
     def __init__(self, folder: Path) -> None:
         self.bookings, self.marker = folder / "bookings", folder / "marker"

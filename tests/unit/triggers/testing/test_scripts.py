@@ -1,4 +1,4 @@
-"""The Hypothesis strategy for scripts finds what is planted, and shrinks it to the fewest faults."""
+"""The Hypothesis strategy for scripts finds planted bugs, and shrinks the script to the fewest faults."""
 
 from contextlib import suppress
 from typing import Any

@@ -1,4 +1,4 @@
-"""The simulator finds what is planted in sample services by a short script, and lets their twins pass."""
+"""The simulator finds the bugs of sample services by a short script, and lets their correct twins pass."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ SHORT = 8
 
 
 def cases() -> Iterator[tuple[Callable[[Path], dict[str, Sample]], str]]:
-    """Name all samples, made without a database to ask."""
+    """Return the names of all samples; this needs no database."""
     import tempfile  # noqa: PLC0415
 
     for kind in KINDS:

@@ -1,4 +1,4 @@
-"""Locks, threads and clocks of a simulated service: what goes wrong there is found, or refused by name."""
+"""Locks, threads and clocks of a simulated service: the simulator finds their bugs, or refuses by name."""
 
 import asyncio
 import datetime as dt
@@ -24,7 +24,7 @@ Order = dict[str, Any]
 
 
 class Shop:
-    """A service with a lock and a cache of its own."""
+    """A service with its own lock and cache."""
 
     def __init__(self) -> None:
         self.lock, self.seen = threading.RLock(), set[str]()
@@ -53,7 +53,7 @@ async def locked_in_a_task(order: Order) -> None:
 
 
 def stamped(order: Order) -> None:
-    """Name its effect by a time of whole seconds."""
+    """Give its effect a name with the time in whole seconds."""
     assert isinstance(datetime.now(tz=dt.UTC), datetime)
     assert isinstance(datetime.fromisoformat("2026-01-31"), datetime)
     BANK.record((order["id"], int(time.time())))
@@ -96,7 +96,7 @@ SENT: dict[str, float] = {}
 
 
 def remembered_for_an_hour(order: Order) -> None:
-    """Take an order for another one when its token has expired."""
+    """Take an order for a new one after its token has expired."""
     sent = SENT.setdefault(order["id"], time.time())
     if time.time() - sent < 3600:
         BANK.record_once(order["id"])

@@ -1,4 +1,4 @@
-"""Simulations that could show nothing are refused, and effects that no clean run makes are found."""
+"""Simulations that cannot show anything are refused, and effects that no clean run has are found."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Between the worker that receives and those that run: what is held, what is answered, what waits."""
+"""The handover between the receiving worker and the running workers: messages, answers and waits."""
 
 import threading
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ LATER = timedelta(seconds=9)
 
 
 class Sides:
-    """A handover, and a receiver whose messages are in it."""
+    """A handover, and the receiver of its messages."""
 
     def __init__(self, *names: str, limit: int = 10) -> None:
         provider = MemoryProvider()

@@ -1,4 +1,4 @@
-"""Which process receives for an ordered trigger: the right, its lease, and what is refused."""
+"""Only one process receives for an ordered trigger: its right, the lease, and refused settings."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -22,7 +22,7 @@ LEASE = timedelta(seconds=10)
 
 
 class Server:
-    """A history whose clock is turned by hand, and those who want to receive."""
+    """A history with a clock that the test moves, and consumers that want to receive."""
 
     def __init__(self) -> None:
         self.clock = Clock()

@@ -1,4 +1,4 @@
-"""What may run next: each group in its order, one at a time, whatever is given back."""
+"""Each group runs in its order, one message at a time, even if messages are given back."""
 
 from collections import Counter
 from itertools import pairwise
@@ -138,7 +138,7 @@ def test_emptied_groups_return_what_was_not_taken_and_know_nothing() -> None:
 
 
 class Ordering(RuleBasedStateMachine):
-    """Two groups whose messages arrive, fail, are put off and come again, in any order of events."""
+    """Messages of two groups arrive, fail, are put off and come again, in any order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ class Ordering(RuleBasedStateMachine):
         self.away += [ticket.received for ticket, _ in self.groups.put_off(keep, 0.0, DELAYS)]
 
     def teardown(self) -> None:
-        """Let everything come to its end, and look at what has run."""
+        """Let all work end, and check which messages ran."""
         for one in self.away:
             self.groups.arrive(one)
         while self.running or self.groups.waiting:

@@ -1,4 +1,4 @@
-"""Joins over a history in memory, whose clock is turned by hand."""
+"""Joins over a history in memory; the test moves its clock."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -45,7 +45,7 @@ class Bench:
 
 
 class Runs:
-    """A service that notes the uuids of what it is given, and fails with what it was told."""
+    """A service that records the uuids of its messages, and raises the given failures."""
 
     def __init__(self, *failures: BaseException) -> None:
         self.failures = list(failures)
@@ -70,7 +70,7 @@ def joining_of(made: Trigger[..., Any]) -> JoiningPipeline:
 
 
 def sweep(made: Trigger[..., Any]) -> list[Any]:
-    """Settle what is due, as a consumer's workers do."""
+    """Settle all due joins, as a consumer's workers do."""
     pipeline = joining_of(made)
     return [
         outcome for period in drive(pipeline.take_due()) for outcome in drive(pipeline.settle_period(period))
@@ -86,6 +86,6 @@ def both_bodies(order: Any, payment: Any) -> object:
 
 
 def shipping(*failures: BaseException, **settings: Any) -> tuple[Bench, Trigger[..., Any], Runs]:
-    """Return a bench, a trigger on it that joins all, and its service, which fails so."""
+    """Return a bench, its trigger that joins all, and the service, which raises these failures."""
     bench, runs = Bench(), Runs(*failures)
     return bench, bench.trigger(runs, **settings), runs

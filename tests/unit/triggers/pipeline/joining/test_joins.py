@@ -1,4 +1,4 @@
-"""What a trigger with several destinations may say, and how its service is given the messages."""
+"""Triggers with several destinations: which settings are valid, and how the service gets the messages."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Joins of all: what is kept, run, parked and told, over a history in memory."""
+"""Joins of all: which messages are stored, run, parked and reported, over a history in memory."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Joins of all whose other messages do not come in time, over a history in memory."""
+"""Joins of all time out if some messages do not come in time, over a history in memory."""
 
 from datetime import timedelta
 from typing import Any
@@ -96,7 +96,7 @@ def test_what_cannot_be_parked_stays_and_is_tried_again(monkeypatch: pytest.Monk
     assert not first.acknowledge
     (period,) = bench.waiting
     assert period.state is PeriodState.EXPIRED
-    assert sweep(ship) == [], "not at once"
+    assert sweep(ship) == [], "the next try is later"
     bench.later(seconds=6)
     (second,) = sweep(ship)
 

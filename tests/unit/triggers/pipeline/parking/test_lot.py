@@ -1,4 +1,4 @@
-"""Where a lot parks when places do not take a message, and what it tells of that."""
+"""If a place refuses a message, the lot parks it in the next place, and reports the trouble."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Closing parked copies whose original has completed: all of them, some at a time, by their labels."""
+"""A sweep closes parked copies after the original has completed: all of them, in parts, by their labels."""
 
 from collections.abc import Sequence
 from typing import Any

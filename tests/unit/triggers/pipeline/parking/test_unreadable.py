@@ -11,7 +11,7 @@ from triggers.providers import Unreadable
 
 
 class SmallLot(ParkingLot):
-    """Takes copies of up to so many bytes, as a server with a limit does."""
+    """Refuses copies with more than so many bytes, like a server with a limit."""
 
     def __init__(self, most: int) -> None:
         super().__init__(None)

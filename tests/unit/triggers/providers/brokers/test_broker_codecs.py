@@ -1,4 +1,4 @@
-"""Messages as AMQP 0-9-1 and AMQP 1.0 have them, and the URLs of both; no broker is asked."""
+"""Messages in AMQP 0-9-1 and AMQP 1.0, and the URLs of both; the tests need no broker."""
 
 import struct
 from datetime import UTC, datetime
@@ -66,7 +66,7 @@ def through_1_0(message: Message) -> Message:
 
 
 def content(message: Message) -> dict[str, Any]:
-    """Return what must be the same, with the types of properties."""
+    """Return the parts of a message that must stay the same, with the types of properties."""
     told = message.model_dump(exclude={"destination", "delivery_count", "redelivered", "properties"})
     return {**told, "properties": {name: (type(v), v) for name, v in message.properties.items()}}
 
@@ -205,7 +205,7 @@ def test_an_id_of_any_type_of_amqp_is_the_same_at_each_delivery(given: Any, know
 
 
 def test_a_message_of_amqp_1_0_that_expires_after_all_calendars_never_does() -> None:
-    """As Azure Service Bus says that one lives for ever."""
+    """Azure Service Bus uses this time for a message that lives for ever."""
     origin = amqp_codec.AmqpOrigin(destination="orders", profile=AMQP_QUORUM)
     encoded = ProtonMessage(body=b"x", inferred=True, expiry_time=253_402_300_800, creation_time=1).encode()
 
@@ -251,7 +251,7 @@ def test_a_body_that_is_nested_without_end_is_undecodable() -> None:
         amqp_codec.decode(b"\x00\x53\x77" + value, origin)
 
 
-#: Properties and bodies that others may send, and that are no messages, by wire.
+#: Properties and bodies from other senders that are not valid messages, by wire.
 STRANGE: dict[str, dict[str, tuple[dict[str, Any], bytes]]] = {
     "rabbitmq": {
         "a header that is an array": ({"headers": {"amounts": [1, 2]}}, b"x"),

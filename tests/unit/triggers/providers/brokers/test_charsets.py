@@ -1,4 +1,4 @@
-"""The charsets in which texts of brokers are read, and the others."""
+"""The charsets that we accept for texts from brokers, and the ones that we refuse."""
 
 import pytest
 

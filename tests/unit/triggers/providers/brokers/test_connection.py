@@ -1,4 +1,4 @@
-"""The connection of a provider, which its callers share: it is opened and closed by several threads."""
+"""The connection of a provider: several threads open, share and close it."""
 
 import gc
 import socket
@@ -105,4 +105,4 @@ def test_a_connection_that_has_not_opened_can_be_closed(scheme: str, silent: soc
     assert (len(failures), took < BROKERS_PATIENCE) == (1, True)
     eventually(lambda: set(threading.enumerate()) <= before)
     failures.clear()
-    gc.collect()  # warns of a socket that nobody closed
+    gc.collect()  # Python warns about a socket that nobody closed

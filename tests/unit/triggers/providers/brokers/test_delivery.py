@@ -1,4 +1,4 @@
-"""What a decoder raises, and what a receiver hands over then."""
+"""If a decoder raises an error, the receiver returns an unreadable delivery."""
 
 import ast
 from collections.abc import Callable
@@ -105,7 +105,7 @@ def test_what_is_refused_for_its_size_or_again_for_its_count_is_left_encoded(
     assert not NO_LIMITS.leaves_encoded(size, count)
 
 
-#: Where messages are not decoded, or where it is done in a way of their own.
+#: Modules that do not decode messages, or decode them in their own way.
 ELSEWHERE = {"reading.py", "memory.py"}
 
 

@@ -1,4 +1,4 @@
-"""A provider for asyncio whose blocking form works in a thread."""
+"""A provider for asyncio that runs its blocking form in a thread."""
 
 import asyncio
 import threading

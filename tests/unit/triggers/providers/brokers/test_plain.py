@@ -1,4 +1,4 @@
-"""The usual message without validation is the same message as with validation, or is left to validation."""
+"""The fast path builds the same message as validation does, or leaves the message to validation."""
 
 from datetime import UTC, datetime
 from typing import Any

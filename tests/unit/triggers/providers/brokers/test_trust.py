@@ -1,4 +1,4 @@
-"""What a delivery count is worth, and the table of it in the documentation."""
+"""The trust in each broker's delivery count, and its table in the documentation."""
 
 import pytest
 

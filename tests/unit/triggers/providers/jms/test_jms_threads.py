@@ -1,4 +1,4 @@
-"""The threads in which Java works, in a process that has used none."""
+"""The threads that run Java, in a process that has not used Java."""
 
 import asyncio
 import subprocess
@@ -10,7 +10,7 @@ from tests import ROOT
 from tests.fixtures.waiting import PATIENCE, eventually
 from triggers.providers.jms.provider import AsyncJmsProvider, JmsDriverThread
 
-#: A provider for asyncio that is closed before anything was asked of it.
+#: A provider for asyncio that is closed before its first call.
 UNUSED = """
 import threading
 from triggers.providers.jms.provider import JmsDriverThread
@@ -31,7 +31,7 @@ def test_a_thread_that_used_no_java_ends_in_silence() -> None:
 
 
 class Opening:
-    """A provider whose temporary queue is there when ``goes_on`` is set; it is also its receiver."""
+    """A provider that is its own receiver; its temporary queue opens when ``goes_on`` is set."""
 
     def __init__(self) -> None:
         self.begun, self.goes_on, self.closed = threading.Event(), threading.Event(), threading.Event()

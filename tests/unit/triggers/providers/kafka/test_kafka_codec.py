@@ -1,4 +1,4 @@
-"""Records of other producers are messages, whole; what is no message says why, and keeps its bytes."""
+"""Records of other producers become complete messages; an unreadable record has a reason and its bytes."""
 
 from typing import Any
 

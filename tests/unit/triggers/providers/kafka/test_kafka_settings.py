@@ -1,4 +1,4 @@
-"""What stands in a Kafka URL: what librdkafka is told, and what is refused by name."""
+"""Kafka URLs: the settings that librdkafka gets, and the options that are refused by name."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from triggers.providers.kafka.settings import (
     transacting,
 )
 
-#: URLs that leave to us how soon a full queue is looked at again, and that say it.
+#: URLs that leave the pause after a full queue to us, and URLs that set it.
 WAITS = ["kafka://one", "kafka://one?fetch.queue.backoff.ms=500"]
 
 
@@ -45,7 +45,7 @@ def test_a_group_is_the_triggers_own_unless_one_is_named() -> None:
     found = consuming(read, settings, settings.group_of("orders", "book"), "worker")
 
     assert (found["group.id"], settings.start) == ("billing", "latest")
-    assert found["auto.offset.reset"] == "earliest"  # what retention has left is not skipped
+    assert found["auto.offset.reset"] == "earliest"  # no message that retention has kept is skipped
     assert (found["session.timeout.ms"], found["enable.auto.commit"]) == (6000, False)
 
 

@@ -1,4 +1,4 @@
-"""What of a partition is settled: never more than was, in any order, and read back by the next consumer."""
+"""Settled offsets of a partition: never too many, in any order, and the next consumer reads them back."""
 
 import random
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ class TestCommitting:
         [
             pytest.param(range(5), [0, 1, 3], (2, "doubtless1 3 1"), id="not all are settled"),
             pytest.param(range(3), [2, 0, 1], (3, ""), id="all are settled"),
-            # What lay between was compacted, or marks a transaction's end.
+            # The offsets between were compacted, or mark the end of a transaction.
             pytest.param([4, 9], [4, 9], (10, ""), id="the log has gaps"),
             pytest.param(
                 range(2), [7, 0, 0], (1, "doubtless1 1 "), id="one twice, and one that came elsewhere"

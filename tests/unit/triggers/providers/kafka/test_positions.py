@@ -1,4 +1,4 @@
-"""Where a partition begins whose offsets are kept in SQL, and what is settled there without effects."""
+"""Offsets in SQL: where a consumer begins a partition, and which offsets are settled without effects."""
 
 import logging
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ PLACE = Place("g", "orders", 0)
 
 @dataclass
 class Committed:
-    """What Kafka says to be committed, as the driver hands it over."""
+    """A committed offset in Kafka, as the driver returns it."""
 
     offset: int
     metadata: str | None = None
@@ -34,9 +34,9 @@ class TestWithoutARow:
             (5, "latest", 5),
             (12, "latest", 12),
             (20, "earliest", 20),
-            (3, "earliest", 5),  # retention was faster
-            (3, "latest", 5),  # and what it has left was not read
-            (21, "earliest", 5),  # of a topic that was made anew
+            (3, "earliest", 5),  # retention deleted them before
+            (3, "latest", 5),  # the group has not read the remaining messages
+            (21, "earliest", 5),  # the topic was deleted and made again
         ],
     )
     def test_it_begins_where_the_group_has_committed_or_else_by_start(

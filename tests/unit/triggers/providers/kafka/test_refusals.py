@@ -1,4 +1,4 @@
-"""What a member of a group does when Kafka refuses its commits, or to let it join."""
+"""Kafka refuses a group member's commits, or does not let it join: each refusal is logged once."""
 
 import asyncio
 import logging
@@ -77,7 +77,7 @@ def test_refusals_of_all_partitions_or_of_one_are_counted_once() -> None:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a poll returns where there is no message, but an error."""
+    """The result of a poll that has an error instead of a message."""
 
     code: int
 
@@ -115,7 +115,7 @@ async def awork(message: Message) -> None: ...
 
 @pytest.fixture
 def never_joins(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Let members wait for their share for ever; the event is set once one does."""
+    """Let members wait for their share for ever; the event is set when a member waits."""
     joining = threading.Event()
 
     def wait_for_ever(member: Member) -> None:

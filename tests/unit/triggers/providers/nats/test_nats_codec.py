@@ -1,4 +1,4 @@
-"""Messages of other publishers are messages, whole; what no header of NATS can carry comes as it was."""
+"""Messages of other publishers arrive complete, even values that no NATS header can carry."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The URL of the NATS provider, and the names it gives things."""
+"""The URL of the NATS provider, and the names that it makes for NATS."""
 
 import pytest
 

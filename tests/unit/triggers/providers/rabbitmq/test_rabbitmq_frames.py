@@ -21,7 +21,7 @@ from triggers.providers.rabbitmq.properties import Odd, read_properties
 
 END = b"\xce"
 
-#: A method, a heartbeat and a body, which is as long as a header's frame and looks like its beginning.
+#: A method, a heartbeat, and a body that has the length of a header's frame and begins like one.
 METHOD = driver.frame.Method(
     1, driver.spec.Basic.Deliver("tag", 7, exchange="", routing_key="orders")
 ).marshal()
@@ -163,7 +163,7 @@ def test_a_time_in_milliseconds_where_seconds_belong_is_none() -> None:
 
 @pytest.fixture
 def full() -> Iterator[socket.socket]:
-    """A server whose connections wait for each other: it takes none of them."""
+    """A server with a full queue of connections: it accepts no more."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as server, ExitStack() as waiting:
         for _ in range(4):
             other = waiting.enter_context(socket.socket())

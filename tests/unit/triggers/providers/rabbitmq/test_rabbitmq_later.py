@@ -1,4 +1,4 @@
-"""A delivery time has a slot that never ends before it, and a twentieth of the delay after it at most."""
+"""The slot of a delivery time never ends before it, and at most a twentieth of the delay after it."""
 
 from datetime import UTC, datetime, timedelta
 

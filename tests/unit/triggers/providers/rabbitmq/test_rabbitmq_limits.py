@@ -1,4 +1,4 @@
-"""What is said of a queue whose arguments RabbitMQ does not tell, or not in these words."""
+"""If RabbitMQ does not tell the arguments of a queue, its limit is unknown, and the reason is reported."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -10,7 +10,7 @@ from triggers.providers.rabbitmq.limits import limit_of, limit_of_queue
 
 
 def answering(*answers: Exception | None) -> Callable[[Mapping[str, object]], Awaitable[object]]:
-    """Return what declares a queue, with these answers one after the other, and the last for ever."""
+    """Return a function that declares a queue; it gives these answers in turn, and then the last for ever."""
     left = list(answers)
 
     async def declare(arguments: Mapping[str, object]) -> None:

@@ -17,7 +17,7 @@ from triggers.providers.redis_streams.settings import StreamKeys, beside
 TIME = b"1700000000123"
 ENTRY = TIME + b"-7"
 
-#: Fields that are no message -> what the problem must name.
+#: Fields that are not a message, and the name that the problem must contain.
 UNREADABLE: dict[str, tuple[dict[bytes, bytes], str]] = {
     "no body": ({b"uuid": b"u1"}, "body"),
     "no fields of ours": ({b"payload": b"x"}, "body"),

@@ -1,4 +1,4 @@
-"""A message as a row: nothing is lost, whatever it holds; a row that is none is refused with a reason."""
+"""A message becomes a row without loss; a row that is not a message is refused with a reason."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

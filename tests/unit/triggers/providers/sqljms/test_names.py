@@ -1,4 +1,4 @@
-"""What a URL says of settings, and a destination of what it is."""
+"""A URL contains settings, and a destination's name contains its kind."""
 
 from datetime import timedelta
 

@@ -1,1 +1,1 @@
-"""The pure core of a link, with no database and no carrier that touches anything."""
+"""Tests of the pure core of a link, without a database and without a real carrier."""

@@ -44,7 +44,7 @@ def only(things: Iterable[object], kind: type[Some]) -> list[Some]:
 
 
 def message(text: str, *offsets: Offset, data: bytes | None = None, epoch: Epoch = EPOCH) -> Packet:
-    """A message with the work of ``offsets``, or of the last one of its header."""
+    """A message with the transactions of ``offsets``, or with the last one in its header."""
     header = Header.parse(text)
     records = [
         PacketRecord(one, CONTENTS.get(one, b"work") if data is None else data)
@@ -99,7 +99,7 @@ class Bench:
         return self.subscriber.columns.log_received, self.subscriber.columns.rereceive_count
 
     def send(self, *ends: Offset) -> list[Packet]:
-        """Open the gate up to each of ``ends`` in turn, and send what may go."""
+        """Open the gate up to each of ``ends`` in turn, and send everything that may be sent."""
         gone: list[Packet] = []
         for end in ends:
             self.publisher = pub.let_send(self.publisher, end)
@@ -143,7 +143,7 @@ class Bench:
         self.alarms += only(turn.actions, Alarm)
 
     def poll(self, *packets: Packet, horizon: Offset | None = None, final: bool = False) -> list[LinkReport]:
-        """One poll that brings ``packets``; what the subscriber reports at its end."""
+        """Poll once and receive ``packets``; return the subscriber's reports at the end."""
         self.read(*packets)
         turn = sub.polled(
             self.subscriber, now=self.now, settings=self.receiving, horizon=horizon, final=final
@@ -152,7 +152,7 @@ class Bench:
         return [answer.report for answer in only(turn.actions, SendReport)]
 
     def hear(self, *reports: LinkReport, log_end: Offset = D) -> pub.PublisherStep:
-        """Let the publisher hear reports; the turn of the last one."""
+        """Give reports to the publisher; return its step after the last one."""
         turn = pub.PublisherStep(self.publisher)
         for report in reports:
             turn = pub.hear(self.publisher, report, log_end=log_end, now=self.now, settings=self.publishing)
@@ -161,7 +161,7 @@ class Bench:
         return turn
 
     def confirm(self, offset: Offset, count: int | None = None, *, log_end: Offset = D) -> pub.PublisherStep:
-        """Let the publisher hear of ``offset``, with the count that it has, or another one."""
+        """Confirm ``offset`` to the publisher, with its own resend count or with ``count``."""
         known = self.publisher.columns.resend_count
         return self.hear(LinkReport(EPOCH, offset, known if count is None else count), log_end=log_end)
 

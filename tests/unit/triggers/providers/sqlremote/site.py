@@ -1,7 +1,7 @@
-"""One end of a link as the simulation knows it: what is durable, what is not, and a runner that may die.
+"""One end of a link in the simulation: durable state, lost state, and a runner that may die.
 
-The decisions are those of the package. What is modelled is the runner around them, which dies when its fuse
-has burnt down, between any two things that can be seen from outside.
+The decisions come from the package. The simulation adds the runner around them. It can die between any two
+effects that are visible from outside: its ``fuse`` says after how many effects.
 """
 
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ START = datetime(2024, 5, 1, tzinfo=UTC)
 
 
 class DiedError(Exception):
-    """The process is gone, and with it all that was not stored."""
+    """The process has died, and everything that it had not stored is lost."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Site:
     messages: int = 0
     deaths: int = 0
     fuse: int | None = None
-    #: Whether this end speaks of chains; one of an older version does not.
+    #: Whether this end sends chains; an older version does not.
     chains: bool = True
 
     def __post_init__(self) -> None:
@@ -79,7 +79,7 @@ class Site:
 
     @property
     def committed(self) -> list[bytes]:
-        """What the application wrote here, without what came from the peer."""
+        """The transactions that the application wrote here, without those from the peer."""
         return [one.data for one in self.log if one.origin is None]
 
     def resize(self, message_size: int) -> None:
@@ -215,7 +215,7 @@ class Site:
                 pass
 
     def commit_applied(self, action: Apply) -> None:
-        """One database transaction: the work, and how far it went."""
+        """Store the work and its offset in one database transaction."""
         self.applied += [one.data for one in action.transactions]
         for one in action.transactions:
             self.commit(one.data, origin=self.peer)
@@ -226,7 +226,7 @@ class Site:
         return self.publisher.alarm is not None or self.subscriber.alarm is not None
 
     def forget_chains(self) -> None:
-        """Have the row as an older version wrote it."""
+        """Change the row to the form that an older version wrote."""
         outgoing, incoming = replace(self.row.outgoing, chain=None), replace(self.row.incoming, chain=None)
         self.row = replace(self.row, outgoing=outgoing, incoming=incoming)
         self.restart()
@@ -235,13 +235,13 @@ class Site:
         return self.row, len(self.log), len(self.applied)
 
     def restore(self, backup: tuple[Watermark, int, int]) -> None:
-        """Put the database back to what it was, and start the process anew."""
+        """Restore the database from the backup, and start the process again."""
         self.row, logged, applied = backup
         del self.log[logged:], self.applied[applied:]
         self.restart()
 
     def check(self, other: "Site") -> None:
-        """Hold this end to what must be true at any time, faults or not."""
+        """Check everything that must be true at any time, with or without faults."""
         assert self.applied == other.committed[: len(self.applied)], "not a prefix of what was committed"
         rules = broken_rules(self.row.outgoing, self.row.incoming, log_end=self.log_end)
         assert not rules, rules
@@ -253,7 +253,7 @@ class Site:
 def pair(
     carrier: LossyCarrier, *, publishing: PublisherSettings, receiving: SubscriberSettings
 ) -> list[Site]:
-    """Two ends of a link, whose logs count differently."""
+    """Return the two ends of a link; their logs have different offsets."""
     clock = Clock()
     sites: list[Site] = []
     for name, peer in (("x", "y"), ("y", "x")):

@@ -1,4 +1,4 @@
-"""The header of a message: read, written, understood."""
+"""The header of a message is written, read and interpreted."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Transactions cut, written as bytes, read and put together again."""
+"""Transactions are cut into parts, written as bytes, read, and put together again."""
 
 from itertools import groupby
 
@@ -42,7 +42,7 @@ def numbered(data: list[bytes]) -> list[Transaction]:
 
 
 def reassembled(drafts: list[Draft]) -> list[Transaction]:
-    """What a subscriber makes of messages that all arrive in order."""
+    """Return the transactions that a subscriber gets from messages that all arrive in order."""
     found: list[Transaction] = []
     for part, group in groupby(drafts, key=lambda draft: draft.previous_offset):
         run = list(group)

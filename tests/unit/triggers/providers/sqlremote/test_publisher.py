@@ -1,4 +1,4 @@
-"""The sending end: what the vectors leave out."""
+"""The sending end: cases that the vectors leave out."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,6 +1,6 @@
 """An end is restored from a backup at every point of an exchange, and goes on with other work.
 
-Each time, one of two things must come of it: the link stops with an alarm, or both ends have the same.
+Each time, the link must stop with an alarm, or both ends must have the same data.
 """
 
 from collections.abc import Iterator
@@ -30,10 +30,10 @@ pytestmark = pytest.mark.slow
 
 HISTORIES = sized(300, full=20_000)
 
-#: Every so many points of the exchange are tried; all of them where there is time.
+#: One in so many points of the exchange is tried; with more time, every point.
 SKIP = sized(3, full=1)
 
-#: How often both ends run after all that; a request, a probe and their answers take fewer.
+#: How often both ends run at the end: more than a request, a probe and their answers need.
 ROUNDS = 12
 
 #: Transactions that fit into one message, that need several, and of both kinds.
@@ -41,7 +41,7 @@ KINDS = {"single": (30,), "multi-part": (900,), "mixed": (30, 900, 150)}
 
 
 class Restored(World):
-    """Two ends, of which one may be restored; nothing is expected of them until they have come to rest."""
+    """Two ends; one end may be restored. They are checked only after both have come to rest."""
 
     def check(self) -> None:
         """Expect nothing yet."""
@@ -66,7 +66,7 @@ class Restored(World):
 
 
 class Case(NamedTuple):
-    """After which move the backup was made, after which it was restored, and what was committed then."""
+    """The moves after which the backup was made and restored, and the commits after that."""
 
     backup: int
     restored: int
@@ -75,7 +75,7 @@ class Case(NamedTuple):
 
 
 def exchange(sizes: tuple[int, ...]) -> list[Move]:
-    """Six transactions, of which some go together and some alone, and their confirmations."""
+    """Return the moves of six transactions, some sent together and some alone, and their confirmations."""
     moves: list[Move] = []
     for number in range(6):
         moves.append(Commit(0, sizes[number % len(sizes)]))
@@ -117,7 +117,7 @@ def lived(kind: str, case: Case, *, first: tuple[str, ...]) -> Restored:
 
 
 def _same(world: Restored, gone: list[bytes]) -> bytes:
-    """What stood last in the log before it was restored: two ends may look alike."""
+    """Return the last data of the log before the restore, so that the logs of both ends look alike."""
     return gone[-1] if gone else b"%d" % len(world.ends)
 
 
@@ -136,7 +136,7 @@ def test_a_publisher_that_was_restored_stops_its_link_or_both_have_the_same(
 
 
 def lost_and_late(loss: int, *, tail: bytes | None) -> Restored:
-    """Four applied, restored to the third, three others of which one message is lost."""
+    """Apply four, restore the publisher to the third, and send three others; the message ``loss`` is lost."""
     world = Restored()
     x, y = world.ends
     for number in range(4):
@@ -226,7 +226,7 @@ def test_a_greeting_of_a_restored_publisher_that_is_lost_is_sent_again() -> None
 def test_what_was_said_before_a_restore_answers_no_greeting_after_it() -> None:
     world = Restored()
     x, y = world.ends
-    y.run(("poll",))  # what it says is still on its way when the other end has been restored
+    y.run(("poll",))  # its report is still on its way when the other end has been restored
     backup = x.back_up()
     world.make(Commit(0, 0))
     world.make(Run(0, ("send",)))
@@ -242,7 +242,7 @@ def test_what_was_said_before_a_restore_answers_no_greeting_after_it() -> None:
 
 
 class TestOlderVersions:
-    """A peer that knows nothing of chains goes on as before."""
+    """A peer that does not know chains goes on as before."""
 
     @pytest.mark.parametrize("old", [0, 1])
     def test_an_old_and_a_new_end_understand_each_other(self, old: int) -> None:

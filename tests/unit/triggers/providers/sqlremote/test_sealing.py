@@ -1,4 +1,4 @@
-"""Envelopes: what is opened is what was closed, and nothing else is opened."""
+"""An envelope opens to the content that was put in, and any other envelope is refused."""
 
 import random
 import zlib
@@ -97,7 +97,7 @@ def test_what_is_told_beside_a_message_arrives_with_it_and_is_no_business_of_old
     sealed = seal.close(b"work" * 100, trailer=b"beside", **WAY)
 
     assert seal.unwrap(sealed, **WAY) == (b"work" * 100, b"beside")
-    # As they read it: the envelope, less the signature, and the compressed body to its end.
+    # As the other system reads it: the envelope without its signature, and the compressed body to its end.
     body = sealed[5:-32] if signed else sealed[5:]
     assert zlib.decompressobj().decompress(body) == b"work" * 100
 

@@ -1,4 +1,4 @@
-"""Settings files and schedules: what they mean, and what they cannot say."""
+"""Settings files and schedules: their meaning, and the values that are refused."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -91,7 +91,7 @@ def test_a_time_of_the_day_is_due_once_a_day() -> None:
     assert nightly.due(NOON, now=ten)
     assert not nightly.due(ten, now=ten + HOUR)
     assert nightly.due(ten, now=ten + 24 * HOUR)
-    assert nightly.due(ten - 48 * HOUR, now=NOON), "the one of yesterday was missed"
+    assert nightly.due(ten - 48 * HOUR, now=NOON), "yesterday's time was missed"
 
 
 @pytest.mark.parametrize("schedule", ["every 01:00", "at 22:00"])

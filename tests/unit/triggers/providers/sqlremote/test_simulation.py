@@ -1,4 +1,4 @@
-"""Random histories of a link in both directions: whatever happens on the way, what is applied is a prefix.
+"""Random histories of a link in both directions: an end always applies a prefix of its peer's work.
 
 ``DOUBTLESS_FULL=1`` makes it 20,000 histories. A failure is shrunk to the shortest script that
 Hypothesis finds, and can be run again by handing that script to :func:`live_through`.
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 HISTORIES = sized(300, full=20_000)
 
-#: Bytes of a transaction: some fit into a message many times, some need several messages.
+#: Bytes of a transaction: many small ones fit into a message, and a large one needs several messages.
 SIZES = (0, 30, 150, 400, 900)
 
 #: So small that transactions of some hundred bytes are cut.
@@ -50,7 +50,7 @@ class Commit(NamedTuple):
 
 
 class Run(NamedTuple):
-    """The agent of one end runs; ``fates`` befall what it sends, and it dies after ``fuse`` effects."""
+    """The agent of one end runs; ``fates`` are the fates of its messages; it dies after ``fuse`` effects."""
 
     site: int
     steps: tuple[str, ...]
@@ -87,7 +87,7 @@ scripts = some.lists(moves, min_size=8, max_size=40)
 
 
 class World:
-    """Two ends, what lies between them, and how often each move was made."""
+    """Two ends and the carrier between them."""
 
     def __init__(
         self, publishing: PublisherSettings = PUBLISHING, receiving: SubscriberSettings = RECEIVING
@@ -119,7 +119,7 @@ class World:
         other.check(one)
 
     def drain(self, rounds: int = 60) -> None:
-        """Let both ends run without faults until neither has anything to say."""
+        """Let both ends run without faults until neither has anything to send."""
         self.carrier.fate = always_arrives
         quiet = 0
         for _ in range(rounds):
@@ -151,7 +151,7 @@ class World:
 
     @property
     def progress(self) -> list[int]:
-        """What only grows."""
+        """The numbers that may only grow."""
         rows = [end.row for end in self.ends]
         return [
             *(row.incoming.log_received for row in rows),
@@ -162,11 +162,11 @@ class World:
         ]
 
     def check_rest(self) -> None:
-        """Hold both ends to what must be equal when nothing is under way."""
+        """Check that both ends agree when no message is under way."""
         for end, other in (self.ends, self.ends[::-1]):
             out, into = end.row.outgoing, other.row.incoming
             assert out.log_sent == out.confirm_sent == into.log_received == (into.confirm_received or 0)
-            # Who is started with another size counts one up by himself, and may have nothing to send by then.
+            # An end that starts with another size adds one to its count, and may have nothing to send then.
             assert out.resend_count == into.rereceive_count or self.resized
             assert not other.subscriber.cache
 
@@ -203,7 +203,7 @@ def test_what_is_applied_is_a_prefix_of_what_was_committed_and_everything_drains
 
 
 def seeded(seed: int, fault_rate: float = 0.35) -> World:
-    """A longer history from a seed, half of whose runs die."""
+    """Return a world after a longer history from a seed; half of its runs die."""
     fates = seeded_fates(seed, fault_rate=fault_rate)
     world = World()
     for turn in range(40):
@@ -310,7 +310,7 @@ def everything_is_eligible(log: Iterable[Transaction], _: str) -> Iterator[Trans
     return iter(log)
 
 
-#: What is replaced, and by what.
+#: Planted bugs: the function to replace, and its replacement.
 BREACHES: dict[str, tuple[object, str, object]] = {
     "what is beyond a gap is applied": (subscriber, "classify", early_is_ready),
     "work and offset are stored one after the other": (Site, "commit_applied", work_without_its_offset),

@@ -1,4 +1,4 @@
-"""The receiving end: what the vectors leave out."""
+"""The receiving end: cases that the vectors leave out."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,9 +1,9 @@
-"""The vectors V1 to V27 of the facts, each by its number; those that the seed itself gives are named so.
+"""The vectors V1 to V27, each by its number; "seed" in a name marks the vectors from the seed itself.
 
 A = 923200, B = 923357, C = 942712, D = 1119170; P is (log_sent, confirm_sent, resend_count), S is
-(log_received, rereceive_count). What needs a database is left to the tests of the tables: that the row of a
-reset is rolled back with its caller (the rest of V25), that deleting from the log stops there (V27), and that
-L is stored with the work (V13, V20), whose decisions are here.
+(log_received, rereceive_count). The tests of the tables show the parts that need a database: the row of a
+reset is rolled back with its caller (the rest of V25), deletion from the log stops there (V27), and L is
+stored with the work (V13, V20). The decisions of V13 and V20 are here.
 """
 
 from dataclasses import replace
@@ -153,12 +153,12 @@ def test_v7_a_part_that_is_lost() -> None:
 
 
 def resent(count: int) -> list[Packet]:
-    """The messages up to D, after so many requests."""
+    """Return the messages up to D, as they are sent again after so many requests."""
     return [replace(one, header=replace(one.header, resend_count=count)) for one in (AB, BC, CD)]
 
 
 def after_a_lost_c() -> Bench:
-    """V8 up to the request: C is lost, D has arrived, the publisher has heard of it."""
+    """V8 up to the request: C is lost, D has arrived, and the publisher knows it."""
     link = Bench()
     first, _, third = link.send(B, C, D)
     link.hear(*link.poll(first))

@@ -1,4 +1,4 @@
-"""Everything that a message may be comes as it was, in few attributes and in text that SQS allows."""
+"""Every message arrives as it was sent, in few attributes and in text that SQS allows."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""The URL of the SQS provider, and the names it gives things."""
+"""The URL of the SQS provider, and the names that it makes for SQS."""
 
 import pytest
 
