@@ -189,7 +189,7 @@ class StreamReceiver:
         streams = await self._link.call("receiving", "XREADGROUP", *command)
         if not streams:
             return []
-        entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", streams[0][1])
+        entries = _entries_of(streams)
         self._held.add([entry_id for entry_id, _ in entries])
         return [self._received(entry_id, fields, 1) for entry_id, fields in entries]
 
@@ -420,6 +420,12 @@ class StreamReceiver:
 
     async def _run(self, name: str, *arguments: Any) -> Any:
         return await self._link.run(name, self._keys.scripted, (*self._shared, *arguments))
+
+
+def _entries_of(streams: Any) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    """Return the entries of one stream; redis-py gives them another form for each protocol of Redis."""
+    (entries,) = streams.values() if isinstance(streams, dict) else (streams[0][1],)
+    return entries[0] if isinstance(entries[0], list) else entries
 
 
 def _ids(received: Sequence[Received]) -> list[bytes]:
