@@ -237,6 +237,27 @@ class TestOutages:
 
         assert eventually(received)
 
+    def test_a_session_that_is_over_leaves_no_subscription(self, subject: str) -> None:
+        with NatsServer() as server, closing(Open(f"nats://{server.address}")) as one:
+            receiver = one.receiver(subject)
+
+            def receive_one() -> bool:
+                try:
+                    return bool(drive(take(receiver, 1)))
+                except ProviderUnavailableError:
+                    return False
+
+            drive(one.provider.send(subject, numbered(1)))
+            assert receive_one()
+            at_work = server.subscriptions()
+            by_hand(server, lambda js: js.delete_consumer(subject, f"{subject}:book"))
+            assert not receive_one()
+            eventually(receive_one)
+
+            eventually(lambda: server.subscriptions() == at_work)
+            drive(receiver.close())
+            assert server.subscriptions() == at_work - 1
+
     def test_what_the_server_did_not_confirm_is_an_outage_for_the_next_one(
         self, server: NatsServer, opened: Callable[[], Open], subject: str
     ) -> None:
