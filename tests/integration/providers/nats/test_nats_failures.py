@@ -324,6 +324,21 @@ class TestForeign:
         with pytest.raises(ConfigurationError, match=r"^delivery_time: .*allow_msg_schedules"):
             drive(opened().provider.send(subject, [Message(body="later", delivery_time=due)]))
 
+    def test_a_time_that_the_server_cannot_count_to_is_refused(
+        self, opened: Callable[[], Open], subject: str
+    ) -> None:
+        one = opened()
+        receiver = one.receiver(subject)
+        far = [datetime(year, 1, 1, tzinfo=UTC) for year in (2262, 2263)]
+        waiting, refused = (Message(body="later", delivery_time=due) for due in far)
+
+        drive(one.provider.send(subject, [waiting]))
+        with pytest.raises(ConfigurationError) as error:
+            drive(one.provider.send(subject, [Message(body="now"), refused]))
+
+        assert error.value.setting == "delivery_time"
+        assert not drive(receiver.receive(1, A_WHILE))
+
     def test_a_message_id_of_jetstream_is_an_identity(
         self, server: NatsServer, opened: Callable[[], Open], subject: str
     ) -> None:
