@@ -60,7 +60,7 @@ def to_texts(message: Message, fits: Callable[[str, str], bool]) -> list[tuple[s
     for name, value in message.headers().items():
         if name in COUNTED or (name in _DEFAULTS and _DEFAULTS[name] == value):
             continue
-        # A property whose header would be read as one of ours, such as UUID, goes with the others.
+        # A header UUID would be read as our header uuid, so such a property is not sent as a header.
         is_text = name in HEADER_FIELDS or (isinstance(value, str) and name.lower() not in _SPELLED)
         if is_text and fits(name, str(value)):
             texts.append((name, str(checked(name, value))))
