@@ -3,14 +3,17 @@
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
 from redis.backoff import NoBackoff
 from redis.cluster import RedisCluster
 from redis.retry import Retry
 from sqlalchemy import create_engine, text
 
 from history.bridge import drive
+from history.errors import ConfigurationError
 from history.message import Message
 from tests.contract.opened import OpenedContract
 from tests.fixtures.servers.redis import connected
@@ -99,6 +102,17 @@ class TestRedisStreamsOnACluster(OnRedisStreams, ProviderContract):
         provider = RedisStreams.from_url(cluster.url + QUICK)
         yield provider
         drive(provider.close())
+
+    @pytest.mark.parametrize("kind", [RedisCluster, AsyncRedisCluster], ids=["blocking", "asyncio"])
+    def test_a_client_that_retries_is_refused(self, cluster: RedisServer, kind: Any) -> None:
+        with pytest.raises(ConfigurationError, match="sends a command again"):
+            RedisStreams(kind(host="127.0.0.1", port=cluster.port))
+
+    def test_so_is_one_that_decodes(self, cluster: RedisServer) -> None:
+        url = cluster.url.replace("redis:", "redis+cluster:") + QUICK
+
+        with pytest.raises(ConfigurationError, match="decode_responses"):
+            RedisStreams.from_url(f"{url}&decode_responses=True")
 
 
 class TestRedisStreamsThroughAsyncio(TestRedisStreams):

@@ -134,11 +134,7 @@ class Amqp:
             return
         connection = await self._connection.opened()
         sender = await self._sender(connection, _address(destination, connection))
-        try:
-            await _send_all(sender, destination, messages)
-        except BaseException:
-            sender.close_soon()  # nobody waits for what comes back on it any more
-            raise
+        await _send_all(sender, destination, messages)
         self._keep(sender)
 
     def _keep(self, sender: SenderLink) -> None:
@@ -296,9 +292,13 @@ def _address(destination: str, connection: AmqpConnection) -> str:
 
 
 async def _send_all(sender: SenderLink, destination: str, messages: Sequence[bytes]) -> None:
-    for first in range(0, len(messages), CHUNK):
-        chunk = messages[first : first + CHUNK]
-        await sender.ask(f"sending to {destination}", partial(_send_chunk, sender, chunk))
+    try:
+        for first in range(0, len(messages), CHUNK):
+            chunk = messages[first : first + CHUNK]
+            await sender.ask(f"sending to {destination}", partial(_send_chunk, sender, chunk))
+    except BaseException:
+        sender.close_soon()  # nobody waits for what comes back on it any more
+        raise
 
 
 def _send_chunk(sender: SenderLink, chunk: Sequence[bytes], future: Any) -> None:

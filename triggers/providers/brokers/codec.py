@@ -15,6 +15,7 @@ from pydantic import JsonValue, ValidationError
 from history.errors import ConfigurationError
 from history.json_text import JsonText, NotJsonError, read_json
 from history.message import HEADER_FIELDS, Message, read_header
+from history.support.rendering import encodable
 from triggers.providers.brokers.delivery import UndecodableError
 from triggers.providers.brokers.plain import plain
 
@@ -87,15 +88,15 @@ def checked(name: str, value: Any) -> Any:
     problem = ""
     if len(name.encode("utf-8", "surrogatepass")) > SHORT:
         problem = f"its name is longer than {SHORT} bytes"
-    elif isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            problem = f"text that is not valid Unicode ({error.reason})"
     elif isinstance(value, int) and value not in _LONGS:
         problem = "a number of more than 64 bits"
+    else:
+        try:
+            (name + value if isinstance(value, str) else name).encode()
+        except UnicodeEncodeError as error:
+            problem = f"text that is not valid Unicode ({error.reason})"
     if problem:
-        raise ConfigurationError("message", f"{name[:40]}: {problem}", "put it into the body")
+        raise ConfigurationError("message", f"{encodable(name[:40])}: {problem}", "put it into the body")
     return value
 
 

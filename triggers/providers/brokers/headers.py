@@ -1,7 +1,7 @@
 """A message's headers and properties as text headers of a broker, and back: for Kafka and NATS.
 
-Each text goes as one header. All other values, and texts that a broker's headers cannot carry, go together
-in one header, as a JSON object.
+Each text goes as one header. All other values, texts that a broker's headers cannot carry, and texts that
+would be read as a header of ours go together in one header, as a JSON object.
 """
 
 import json
@@ -23,8 +23,6 @@ TYPED = "properties"
 
 #: The values of absent headers, which need not be sent.
 _DEFAULTS = {"JMSDeliveryMode": 2, "JMSPriority": 4}
-
-_NAMES = HEADER_FIELDS.keys() - {"uuid"}
 
 #: Our spelling of the names that mean something to us, by their lower case.
 _SPELLED = {name.lower(): name for name in (*HEADER_FIELDS, CONTENT_TYPE, ENCODING, TYPED)}
@@ -62,8 +60,9 @@ def to_texts(message: Message, fits: Callable[[str, str], bool]) -> list[tuple[s
     for name, value in message.headers().items():
         if name in COUNTED or (name in _DEFAULTS and _DEFAULTS[name] == value):
             continue
-        is_text = name in _NAMES or isinstance(value, str)
-        if is_text and name not in (CONTENT_TYPE, TYPED) and fits(name, str(value)):
+        # A header UUID would be read as our header uuid, so such a property is not sent as a header.
+        is_text = name in HEADER_FIELDS or (isinstance(value, str) and name.lower() not in _SPELLED)
+        if is_text and fits(name, str(value)):
             texts.append((name, str(checked(name, value))))
         else:
             typed[name] = value

@@ -25,12 +25,10 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, cast
 
-from pydantic import ValidationError
-
 from history.errors import ConfigurationError
 from history.json_text import JsonText, NotJsonError, read_json
-from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message
-from triggers.providers.brokers.codec import instant
+from history.message import UNDEFINED_COUNT, Message
+from triggers.providers.brokers.codec import instant, make
 from triggers.providers.brokers.delivery import UndecodableError, problem_of
 from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.link import JmsLink
@@ -144,15 +142,7 @@ def decode(link: JmsLink, received: Any, limits: Limits = NO_LIMITS) -> Message:
         body = _body_of(link, received, properties, limits, headers["JMSXDeliveryCount"])
     except jms_jvm.JavaError as error:
         raise UndecodableError("message", str(jms_jvm.ThrownError(error))) from None
-    try:
-        return Message.from_headers({**properties, **headers}, body)
-    except ValidationError as error:
-        last = error.errors(include_url=False, include_context=False, include_input=False)[-1]
-        field = str(last["loc"][0]) if last["loc"] else "uuid"
-        names = {inner: header for header, inner in HEADER_FIELDS.items()}
-        raise UndecodableError(names.get(field, field), last["msg"]) from error
-    except (ValueError, OverflowError) as error:
-        raise UndecodableError("a JMS header", str(error)) from error
+    return make({**properties, **headers}, body)
 
 
 def _first_place_of(link: JmsLink, received: Any) -> str | None:

@@ -3,11 +3,11 @@
 import logging
 import threading
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from history.errors import ConfigurationError
 from history.message import Message
+from triggers.providers.brokers.sending import refuse_later
 from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.codec import encode
 from triggers.providers.jms.link import JmsLink
@@ -32,7 +32,7 @@ class JmsSender:
     def send(self, destination: str, messages: Sequence[Message]) -> list[str]:
         """Send in order and return the JMSMessageIDs; see ``Provider.send``."""
         target, sent = self._link.target(destination), list[str]()
-        _refuse_later(messages)
+        refuse_later(messages)
         with self._sending:
             try:
                 with self._link.asking("sending"):
@@ -86,13 +86,3 @@ class JmsSender:
         """Close the connection."""
         with self._sending:
             self._disconnect()
-
-
-def _refuse_later(messages: Sequence[Message]) -> None:
-    now = datetime.now(UTC)
-    if any(message.delivery_time is not None and message.delivery_time > now for message in messages):
-        raise ConfigurationError(
-            "delivery_time",
-            "JMS 1.1 cannot delay a message",
-            "send it when it is due, or through another provider",
-        )

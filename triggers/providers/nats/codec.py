@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from history.errors import ConfigurationError
 from history.message import UNDEFINED_COUNT, Message
 from triggers.providers.brokers.codec import decode_body, encode_body, make
 from triggers.providers.brokers.headers import CONTENT_TYPE, TYPED, spelled, to_texts, typed_of
@@ -30,6 +31,9 @@ MESSAGE_ID = "Nats-Msg-Id"
 
 #: The header with the due time of a message. When it is due, other headers have this prefix.
 SCHEDULE = "Nats-Schedule"
+
+#: The end of the server's time: it counts nanoseconds since 1970 in eight bytes with a sign.
+_LAST = datetime(2262, 4, 11, tzinfo=UTC)
 
 #: The prefix of headers that are instructions to the server. As properties they are only carried.
 _OF_SERVER = "nats-"
@@ -101,7 +105,16 @@ def later(published: Published, due: datetime, subject: str) -> Published:
     """Return a message that waits in the stream until ``due``; the server then sends it to ``subject``.
 
     Source: ADR-51 of NATS, of servers from 2.12 on.
+
+    Raises:
+        ConfigurationError: the server would take the time for one that is over.
     """
+    if due > _LAST:
+        raise ConfigurationError(
+            "delivery_time",
+            f"{due:%Y-%m-%d} is too far ahead: NATS counts to {_LAST:%Y-%m-%d}",
+            "send it later",
+        )
     headers = {SCHEDULE: f"@at {due.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}", f"{SCHEDULE}-Target": subject}
     return Published(published.payload, {**published.headers, **headers})
 

@@ -175,6 +175,15 @@ class Pulls:
         with suppress(TimeoutError):
             await self._connection.replies.wait([answer for answer, _ in self._confirmations], ANSWER)
 
+    async def leave(self) -> None:
+        """Give back everything unsettled, and listen no more."""
+        async with self._asking:
+            await self._hear_no_more()
+        await self.confirmed()
+        await self.answer(list(self.unanswered), _NAK)
+        await self._connection.native.flush(round(ANSWER))
+        self._connection.lost.discard(self.lose)
+
     async def renew(self) -> None:
         """Report that all unsettled messages are still being worked on."""
         for token in list(self.unanswered):
@@ -222,7 +231,10 @@ class NatsConsumer:
             )
 
     async def open(self, inbox: Inbox) -> None:
-        """Find or make the durable consumer."""
+        """Find or make the durable consumer; what the previous session still has goes back."""
+        if (session := self._detached()) is not None:
+            previous, pulls = session
+            previous.do_soon(pulls.leave)
         self._rejected.clear()
         self._done.clear()
         connection = await self._connect()
@@ -307,19 +319,15 @@ class NatsConsumer:
 
     async def close(self, tokens: Sequence[PushToken]) -> None:  # noqa: ARG002  (the pulls know)
         """Give back everything unsettled, and ask for nothing more."""
+        if (session := self._detached()) is not None:
+            connection, pulls = session
+            await connection.do("leaving", pulls.leave)
+
+    def _detached(self) -> tuple[NatsConnection, Pulls] | None:
+        """Return the session that must end; None if there is none, or its connection has ended."""
         connection, pulls = self._connection, self._pulls
         self._connection = self._pulls = None
-        if connection is None or pulls is None or connection.over:
-            return
-
-        async def leave() -> None:
-            await pulls.stop()
-            await pulls.confirmed()
-            await pulls.answer(list(pulls.unanswered), _NAK)
-            await connection.native.flush(round(ANSWER))
-            connection.lost.discard(pulls.lose)
-
-        await connection.do("leaving", leave)
+        return None if connection is None or pulls is None or connection.over else (connection, pulls)
 
     def _living(self) -> tuple[NatsConnection, Pulls]:
         if self._connection is None or self._pulls is None or self._connection.over:

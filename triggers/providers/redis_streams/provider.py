@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from history.errors import ConfigurationError
 from history.message import Message
+from history.redis.connection.deployments import LateCluster
 from history.redis.connection.durability import Durability
 from history.redis.connection.probe import pool_of
 from history.store.inspection import Refusal
@@ -266,20 +267,19 @@ class RedisStreams:
 
 
 def _check(client: Client, settings: StreamSettings) -> None:
-    """Refuse a client with settings that would lose or repeat things. A Cluster's nodes cannot be asked."""
+    """Refuse a client with settings that would lose or repeat things. A Cluster's time-out is not known."""
     remedy = "give a client of redis-py, or write RedisStreams.from_url('redis://...')"
     check_able("client", client, ("execute_command", "pipeline"), remedy)
     check_kind("settings", settings, StreamSettings, "give StreamSettings(...)")
     pool = pool_of(client)
     options: dict[str, Any] = getattr(pool, "connection_kwargs", {})
-    if options.get("decode_responses"):
+    if cast("Any", client).get_encoder().decode_responses:
         raise ConfigurationError(
             "client",
             "has decode_responses=True, but bodies are bytes",
             "create it with decode_responses=False",
         )
-    retries = getattr(options.get("retry"), "_retries", 0)  # redis-py 5 does not have get_retries()
-    if retries > 0:
+    if (retries := _retries_of(client, pool)) > 0:
         raise ConfigurationError(
             "client",
             f"sends a command again {retries} times, so messages could be doubled",
@@ -293,6 +293,14 @@ def _check(client: Client, settings: StreamSettings) -> None:
             f"its socket_timeout of {timeout} s is shorter than a read may wait ({wait} s)",
             "make it longer",
         )
+
+
+def _retries_of(client: Client, pool: Any) -> int:
+    """Return how often a client sends a command again if no answer comes."""
+    if isinstance(client, LateCluster):  # its retry is ours, and reading it would connect
+        return 0
+    retry = getattr(client, "retry", None) if pool is None else pool.connection_kwargs.get("retry")
+    return 0 if retry is None else int(retry.get_retries())
 
 
 class TemporaryReceiver(StreamReceiver):

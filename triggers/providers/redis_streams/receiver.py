@@ -189,7 +189,7 @@ class StreamReceiver:
         streams = await self._link.call("receiving", "XREADGROUP", *command)
         if not streams:
             return []
-        entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", streams[0][1])
+        entries = _entries_of(streams)
         self._held.add([entry_id for entry_id, _ in entries])
         return [self._received(entry_id, fields, 1) for entry_id, fields in entries]
 
@@ -233,8 +233,8 @@ class StreamReceiver:
     def _tell_gone(self, gone: Sequence[bytes]) -> None:
         if gone:
             _log.error(
-                "stream %s: %d unacknowledged entries were deleted or trimmed, and are lost "
-                "(%s): raise maxlen, or find out who deletes them",
+                "stream %s: %d unacknowledged entries were deleted or trimmed, and cannot be delivered "
+                "again (%s): raise maxlen, or find out who deletes them",
                 self._keys.stream,
                 len(gone),
                 b" ".join(gone[:10]).decode(),
@@ -278,9 +278,10 @@ class StreamReceiver:
         milliseconds = _milliseconds(delay)
         for ids in _chunks(_ids(received)):
             with self._answering(ids):
-                await self._run("recover", milliseconds, *ids)
+                gone = cast("list[bytes]", await self._run("recover", milliseconds, *ids))
+            self._tell_gone(gone)
             if self._given_back is not None:
-                self._given_back.update(ids)
+                self._given_back.update(set(ids).difference(gone))
         self._reclaim_due = min(self._reclaim_due, time.monotonic() + delay.total_seconds())
 
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
@@ -314,7 +315,8 @@ class StreamReceiver:
                 if after is None:
                     self._lose_name()
                     raise name_in_use(self._keys, self._settings.claim_idle)
-                start = after.decode()
+                start = cast("bytes", after[0]).decode()
+                self._tell_gone(after[1])
         except SubscriptionGoneError:
             await self._restore()
         except ProviderUnavailableError:
@@ -343,13 +345,15 @@ class StreamReceiver:
         unsettled = self._held.all()
         for ids in _chunks(list(unsettled)) or [[]]:
             try:
-                lost = await self._run("keep_alive", *ids)
+                reply = await self._run("keep_alive", *ids)
             except SubscriptionGoneError:
                 return  # the next receive reports it
-            if lost is None:
+            if reply is None:
                 self._lose_name()
                 return
-            self._tell_robbed(self._held.drop_lost(cast("list[bytes]", lost), unsettled), asked=len(ids))
+            robbed, gone = cast("tuple[list[bytes], list[bytes]]", reply)
+            self._tell_robbed(self._held.drop_lost(robbed, unsettled), asked=len(ids))
+            self._tell_gone(self._held.drop_lost(gone, unsettled))
         self._alive_due = time.monotonic() + self.keep_alive_interval.total_seconds()
         await self._keep_up(time.monotonic())
 
@@ -397,7 +401,7 @@ class StreamReceiver:
         self._left()
         # Without a subscription nothing can be given back, and the name is free already.
         with suppress(SubscriptionGoneError):
-            await self._run("leave")
+            self._tell_gone(await self._run("leave"))
 
     def _lose_name(self) -> None:
         self._name_lost = True
@@ -416,6 +420,12 @@ class StreamReceiver:
 
     async def _run(self, name: str, *arguments: Any) -> Any:
         return await self._link.run(name, self._keys.scripted, (*self._shared, *arguments))
+
+
+def _entries_of(streams: Any) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    """Return the entries of one stream; redis-py gives them another form for each protocol of Redis."""
+    (entries,) = streams.values() if isinstance(streams, dict) else (streams[0][1],)
+    return entries[0] if isinstance(entries[0], list) else entries
 
 
 def _ids(received: Sequence[Received]) -> list[bytes]:

@@ -237,6 +237,27 @@ class TestOutages:
 
         assert eventually(received)
 
+    def test_a_session_that_is_over_leaves_no_subscription(self, subject: str) -> None:
+        with NatsServer() as server, closing(Open(f"nats://{server.address}")) as one:
+            receiver = one.receiver(subject)
+
+            def receive_one() -> bool:
+                try:
+                    return bool(drive(take(receiver, 1)))
+                except ProviderUnavailableError:
+                    return False
+
+            drive(one.provider.send(subject, numbered(1)))
+            assert receive_one()
+            at_work = server.subscriptions()
+            by_hand(server, lambda js: js.delete_consumer(subject, f"{subject}:book"))
+            assert not receive_one()
+            eventually(receive_one)
+
+            eventually(lambda: server.subscriptions() == at_work)
+            drive(receiver.close())
+            assert server.subscriptions() == at_work - 1
+
     def test_what_the_server_did_not_confirm_is_an_outage_for_the_next_one(
         self, server: NatsServer, opened: Callable[[], Open], subject: str
     ) -> None:
@@ -302,6 +323,21 @@ class TestForeign:
 
         with pytest.raises(ConfigurationError, match=r"^delivery_time: .*allow_msg_schedules"):
             drive(opened().provider.send(subject, [Message(body="later", delivery_time=due)]))
+
+    def test_a_time_that_the_server_cannot_count_to_is_refused(
+        self, opened: Callable[[], Open], subject: str
+    ) -> None:
+        one = opened()
+        receiver = one.receiver(subject)
+        far = [datetime(year, 1, 1, tzinfo=UTC) for year in (2262, 2263)]
+        waiting, refused = (Message(body="later", delivery_time=due) for due in far)
+
+        drive(one.provider.send(subject, [waiting]))
+        with pytest.raises(ConfigurationError) as error:
+            drive(one.provider.send(subject, [Message(body="now"), refused]))
+
+        assert error.value.setting == "delivery_time"
+        assert not drive(receiver.receive(1, A_WHILE))
 
     def test_a_message_id_of_jetstream_is_an_identity(
         self, server: NatsServer, opened: Callable[[], Open], subject: str

@@ -14,7 +14,7 @@ from tests.fixtures.servers.rabbitmq import new_rabbitmq
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.rabbitmq_queues import later, raw
-from triggers import open_provider
+from triggers import ProviderUnavailableError, open_provider
 from triggers.providers.amqp.connection import AmqpConnection
 from triggers.providers.amqp.provider import Amqp
 from triggers.providers.contract.common import A_WHILE, arrivals, bodies, take
@@ -176,6 +176,29 @@ def test_each_slot_gives_its_link_back(amqp: Amqp) -> None:
     drive(amqp.send("slots", [later(f"order-{slot}", slot) for slot in range(2, 6)]))
 
     assert len(connection.links) == links
+
+
+def test_so_does_one_that_takes_no_message(amqp: Amqp, rabbitmq4_server: RabbitmqServer) -> None:
+    drive(drive(amqp.open_receiver("full", subscription="s", name="a")).close())
+    one = later("order-1", 60)
+    drive(amqp.send("full", [one]))
+    connection = drive(amqp._connection.opened())  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  (as above)
+    links = len(connection.links)
+    rabbitmq4_server.control(
+        "set_policy", "full", r"^doubtless\.later\..*\.full$", '{"max-length": 1}', "--apply-to", "queues"
+    )
+
+    def is_refused() -> bool:
+        try:
+            drive(amqp.send("full", [one]))
+        except ProviderUnavailableError:
+            return True
+        return False
+
+    assert eventually(is_refused)
+    rabbitmq4_server.control("clear_policy", "full")
+
+    assert eventually(lambda: len(connection.links) == links)
 
 
 def test_what_is_too_far_ahead_is_refused_before_anything_is_sent(amqp: Amqp) -> None:

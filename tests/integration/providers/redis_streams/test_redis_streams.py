@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -359,6 +359,49 @@ def test_an_entry_deleted_while_it_waited_is_reported(
 
     assert [one.handle for one in again] == [kept.handle]
     assert "1 unacknowledged entries were deleted or trimmed" in caplog.text
+
+
+Answer = Callable[[StreamReceiver, list[Arrival]], object]
+
+ANSWERS: dict[str, Answer] = {
+    "recover": lambda receiver, held: drive(receiver.recover(held)),
+    "recover later": lambda receiver, held: drive(receiver.recover(held, timedelta(minutes=1))),
+    "keep alive": lambda receiver, _: drive(receiver.keep_alive()),
+    "close": lambda receiver, _: drive(receiver.close()),
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+def test_an_entry_deleted_while_it_was_held_is_reported(
+    provider: RedisStreams, client: Any, caplog: pytest.LogCaptureFixture, answer: Answer
+) -> None:
+    receiver = receiver_of(provider)
+    send(provider, 2)
+    held = receive(receiver, 2)
+    client.xdel("orders", held[0].handle)
+
+    with caplog.at_level(logging.WARNING):
+        answer(receiver, held)
+        answer(receiver, held)
+
+    told = [record.args for record in caplog.records]
+    assert told == [("orders", 1, cast("bytes", held[0].handle).decode())]
+
+
+def test_an_entry_deleted_during_its_delay_is_reported(
+    provider: RedisStreams, client: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    receiver = receiver_of(provider)
+    send(provider, 2)
+    gone, kept = receive(receiver, 2)
+    drive(receiver.recover([gone, kept], timedelta(milliseconds=1)))
+    client.xdel("orders", gone.handle)
+
+    with caplog.at_level(logging.ERROR):
+        again = receive(receiver)
+
+    assert [one.handle for one in again] == [kept.handle]
+    assert [record.args for record in caplog.records] == [("orders", 1, cast("bytes", gone.handle).decode())]
 
 
 def test_a_dead_letter_whose_entry_was_deleted_is_written_from_our_copy(

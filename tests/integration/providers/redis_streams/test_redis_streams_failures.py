@@ -386,6 +386,19 @@ def test_a_client_of_ones_own_serves_and_has_no_asyncio_twin(redis_url: str) -> 
     drive(provider.close())
 
 
+@pytest.mark.parametrize("protocol", [2, 3], ids=str)
+def test_messages_come_over_either_protocol_of_redis(redis_url: str, protocol: int) -> None:
+    provider = RedisStreams.from_url(f"{redis_url}{PATIENT}&protocol={protocol}")
+    receiver = receiver_of(provider)
+    drive(provider.send("orders", numbered(2)))
+
+    got = receive(receiver, 2)
+
+    assert told(got) == [("0", 1), ("1", 1)]
+    drive(receiver.close())
+    drive(provider.close())
+
+
 def test_receiving_nothing_is_refused(receiver: StreamReceiver) -> None:
     with pytest.raises(ConfigurationError, match="ask for 1 or more"):
         drive(receiver.receive(0))

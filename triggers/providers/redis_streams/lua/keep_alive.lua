@@ -2,7 +2,8 @@
 --
 -- KEYS   stream, consumer, delayed, dead letters (see shared/common.lua)
 -- ARGV   group, name, token, claim_idle, id held ...
--- Reply  {id that this consumer no longer has ...}; nil when another consumer has the name
+-- Reply  {{id that this consumer no longer has ...}, {id that is no longer in the stream ...}}; nil when another
+--        consumer has the name
 
 --include shared/common
 if not keep_name() then return false end
@@ -12,4 +13,4 @@ for i = 5, #ARGV do
   list[#list + 1] = ARGV[i]
 end
 set_owner(name, 0, mine)
-return lost
+return {lost, gone}

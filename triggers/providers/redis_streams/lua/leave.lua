@@ -2,10 +2,11 @@
 --
 -- KEYS   stream, consumer, delayed, dead letters (see shared/common.lua)
 -- ARGV   group, name, token, claim_idle
--- Reply  1 gone, 0 another consumer now has the name and the entries
+-- Reply  {id that is no longer in the stream ...}
 
 --include shared/common
-if not has_name() then return 0 end
+-- Another consumer may have the name and the entries.
+if not has_name() then return gone end
 -- First, because the later commands fail when the stream is gone.
 redis.call('DEL', KEYS[2])
 repeat
@@ -14,4 +15,4 @@ repeat
   set_owner(WAITING, READY, ids)
 until #ids == 0
 redis.call('XGROUP', 'DELCONSUMER', stream, group, name)
-return 1
+return gone

@@ -69,7 +69,7 @@ local function find_idle()
   return found
 end
 
-local function take_some(rows, entries, gone)
+local function take_some(rows, entries)
   local ids, taken = {}, {}
   for i, row in ipairs(rows) do ids[i] = row[1] end
   -- Without JUSTID the delivery count grows by one; entries that left the stream are no longer pending.
@@ -88,11 +88,11 @@ end
 
 -- Entries that left the stream do not count: otherwise others would wait behind any number of deleted ones.
 local function take(rows)
-  local entries, gone, at = {}, {}, 1
+  local entries, at = {}, 1
   while at <= #rows and #entries < limit do
     local some = {unpack(rows, at, math.min(#rows, at + limit - #entries - 1))}
     at = at + #some
-    take_some(some, entries, gone)
+    take_some(some, entries)
   end
   if at <= #rows then more = 1 end
   return {entries, gone}

@@ -2,7 +2,8 @@
 --
 -- KEYS   stream, consumer, delayed, dead letters (see shared/common.lua)
 -- ARGV   group, name, token, claim_idle, the first id to check: "-", or "(" and the last one checked
--- Reply  where to continue, in the form of the last argument; "" at the end; nil when another consumer has the name
+-- Reply  {where to continue, in the form of the last argument, or "" at the end, {id that is no longer in the
+--        stream ...}}; nil when another consumer has the name
 
 --include shared/common
 
@@ -17,4 +18,4 @@ for _, row in ipairs(redis.call('XPENDING', stream, group, ARGV[5], '+', SCAN)) 
 end
 set_owner(WAITING, READY, others)
 if #others > 0 then redis.call('ZREM', KEYS[3], unpack(others)) end
-return last and '(' .. last or ''
+return {last and '(' .. last or '', gone}

@@ -39,13 +39,19 @@ local function owns(consumer, id)
   return redis.call('XPENDING', stream, group, id, id, 1, consumer)[1] ~= nil
 end
 
--- JUSTID leaves the delivery count as it is.
+-- Ids that were pending, and that Redis does not have any more: their entries were deleted or trimmed.
+local gone = {}
+
+-- JUSTID leaves the delivery count as it is. Since 7.0, XCLAIM drops deleted entries and leaves them out of its reply.
 local function set_owner(owner, idle, ids)
   if #ids > 0 then
     local options = {'IDLE', string.format('%.0f', idle), 'JUSTID'}
-    local words = {unpack(ids)}
+    local words, claimed = {unpack(ids)}, {}
     for _, word in ipairs(options) do words[#words + 1] = word end
-    redis.call('XCLAIM', stream, group, owner, 0, unpack(words))
+    for _, id in ipairs(redis.call('XCLAIM', stream, group, owner, 0, unpack(words))) do claimed[id] = true end
+    for _, id in ipairs(ids) do
+      if not claimed[id] then gone[#gone + 1] = id end
+    end
   end
 end
 
