@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-# What parks in a local file: loaded before, so that loading it does not count as growth.
+# Import the code of the local parking file early, so that loading it does not count as growth.
 import history.sql.history  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from tests.fixtures.ledger import Ledger
 from triggers import AsyncConsumer, Consumer, Message, Trigger, trigger

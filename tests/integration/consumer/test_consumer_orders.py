@@ -20,13 +20,13 @@ from tests.integration.helpers.consumers import Lane, is_drained, send
 from triggers import Message
 from triggers.providers.memory import MemoryProvider
 
-#: A consumer that left is forgotten soon, and a name that is free can be taken again at once.
+#: The history soon forgets a consumer that left, and another consumer can take a free name immediately.
 FAST = "?claim_idle=60&reclaim_interval=0.1"
 
 
 @pytest.fixture(autouse=True)
 def quick_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let consumers hear of an order at once; nothing here is about when they do."""
+    """Let consumers receive a command immediately. No test here checks the delay."""
     monkeypatch.setattr("triggers.consumer.orders.BEAT_INTERVAL", 0.05)
 
 
@@ -43,7 +43,7 @@ def states(store: KeepsBeside) -> list[TriggerState]:
 
 
 def order(store: KeepsBeside, verb: Verb, *names: str) -> None:
-    """Give an order, and wait until it was heard of the consumer that it has obeyed."""
+    """Give a command, and wait until the consumer reports that it has obeyed."""
     number = drive(store.control.order(verb, names))
 
     def obeyed() -> bool:
@@ -167,7 +167,7 @@ class TestHistoryAway:
 
 
 class TestSlowHistory:
-    """A history whose beats take as long as the test wants."""
+    """In this history a heartbeat takes as long as the test wants."""
 
     @pytest.fixture
     def waits_for(

@@ -82,7 +82,7 @@ class TestCopiesThatMeet:
     def test_without_a_lease_the_resolver_has_them_booked_twice(
         self, steering: Steering, redis_url: str
     ) -> None:
-        """What the test above would see: so it can fail."""
+        """Without a lease, copies run twice. This proves that the other test can fail."""
         self.send_twice(redis_url, "hasty")
 
         words = run_only("hasty", redis_url)

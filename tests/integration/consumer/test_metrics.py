@@ -1,4 +1,4 @@
-"""What a consumer answers monitoring while it runs, blocking and asyncio."""
+"""A running consumer answers monitoring, blocking and asyncio."""
 
 import json
 import socket

@@ -1,4 +1,7 @@
-"""Ordered triggers in one process and in several consumers: each group in its order, groups at once."""
+"""Ordered triggers in one process and in several consumers: each group keeps its order.
+
+Different groups run in parallel.
+"""
 
 import asyncio
 import random
@@ -40,7 +43,7 @@ FAILING: dict[str, tuple[int, int, float, dict[str, Any]]] = {
     ),
 }
 
-#: What recovered waits for is looked for often.
+#: Consumers often look for messages that were given back.
 FAST = "?claim_idle=60&reclaim_interval=0.1"
 
 
@@ -141,7 +144,7 @@ class TestOrder:
                 raise TransientError("always")
             ran.append(message.uuid)
 
-        # A limit of four messages: there is no room for all that stand behind it.
+        # With a limit of four messages the consumer cannot hold all the messages that wait behind "0".
         limit = {"concurrency": 2, "prefetch": 2, "max_delivery_count": 20}
         orders = lane.trigger("orders", work, ordered=True, transacted=True, redelivery=QUICKLY, **limit)
         send(redis_url, in_group("g", *map(str, range(12))))
@@ -426,7 +429,7 @@ class TestActiveConsumer:
 
 
 class PlainProvider(MemoryProvider):
-    """A provider whose receivers can do no more than they must."""
+    """A provider with receivers that have only the required methods."""
 
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> Any:
         receiver = await super().open_receiver(destination, subscription=subscription, name=name)

@@ -32,13 +32,13 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
 
 OUTAGE_SECONDS = sized(3, full=30)
 
-#: How much is sent at once, and how long a sender rests after it, in seconds.
+#: How many messages a sender sends in one call, and how many seconds it then waits.
 BATCH, REST = 10, 0.15
 
 #: After how many messages each is sent once more: a duplicate, whatever happened in between.
 AGAIN = 200
 
-#: What was given back is looked for soon.
+#: Consumers soon look for messages that were given back.
 FAST = "?reclaim_interval=0.1"
 
 #: By how much a consumer may swell while a server is away, in KiB.
@@ -137,7 +137,7 @@ def consuming(folder: Path, provider: str, history: str, form: str) -> Generator
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What was seen of the consumer while a server was away: its memory, in KiB, and the lines of its log."""
+    """Measurements while a server was away: the consumer's memory in KiB, and the lines of its log."""
 
     before: int
     most: int
@@ -198,7 +198,7 @@ def check(outage: Outage) -> None:
     parked = outage.parked()
     assert {uuid for uuid, times in runs.items() if times > 1} == set(), "ran twice"
     assert sent - set(runs) - parked == set(), "lost"
-    # What was in flight may have been claimed and not begun: that is in doubt, and kept.
+    # Messages in flight may have been claimed without having started. They are In Doubt and parked.
     assert len(sent - set(runs)) <= CONCURRENCY * len(DESTINATIONS)
     assert watched.most - watched.before <= GROWTH
     assert watched.lines <= LINES + LINES_A_SECOND * OUTAGE_SECONDS

@@ -36,7 +36,7 @@ def calls_of(url: str, command: str) -> int:
 
 
 class Calls:
-    """Counts what is asked of every Redis history."""
+    """Counts the calls of every Redis history."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made: Counter[str] = Counter()
@@ -61,16 +61,16 @@ def test_messages_share_round_trips(lane: Lane, redis_url: str, monkeypatch: pyt
         eventually(lambda: is_drained(redis_url, "orders"))
 
     assert ran == uuids
-    # Of each ten that are received together, the first is claimed by itself; an answer may be late.
+    # Ten messages are received together, and only the first has its own claim. An answer may be late.
     assert calls.made["claim"] < 10
-    # The first completion in a slice of time is not made by a turn.
+    # The first completion in a time slice does not use a turn.
     assert calls.made["settle"] < 10
     assert calls.made["turn"] > 20
     assert {entry_in(redis_url, "orders", uuid).outcome for uuid in uuids} == {EntryOutcome.OK}  # type: ignore[union-attr]
 
 
 class FetchingReceiver:
-    """A receiver that hands messages out one by one, and fetches as many as it is asked for."""
+    """A receiver that fetches up to ``limit`` messages, and returns them one by one."""
 
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver

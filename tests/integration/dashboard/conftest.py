@@ -26,7 +26,7 @@ TOKENS = {role: Token.drawn(f"a {role.word}", role) for role in Role}
 
 
 class Clock:
-    """A clock that stands still until it is set."""
+    """A clock that shows the same time until a test sets it."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -109,7 +109,7 @@ class Site:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    """A dashboard with the module of ``book``, whose service fails for the order "fails"."""
+    """A dashboard with the trigger ``book``. Its service fails for the order "fails"."""
     url = f"sqlite:///{tmp_path}/history.db"
     made = Site(url, open_history(url))
 

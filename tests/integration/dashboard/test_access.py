@@ -1,4 +1,4 @@
-"""Who gets in, what they may do, and for how long."""
+"""The dashboard checks who may sign in, what they may do, and for how long."""
 
 import asyncio
 import logging

@@ -107,7 +107,8 @@ def test_what_is_parked_after_the_preview_is_left_alone_whatever_its_trigger(
     park(shop, "ship", "order-1")
     preview = preview_of(operator, "discard")
     late = [
-        # Of a trigger of the preview, before the newest message of another one; and of another trigger.
+        # The first has a trigger of the preview and is older than the newest previewed message.
+        # The second has a trigger that is not in the preview.
         park(shop, "ship", "order-2", minutes=5),
         park(shop, "broken", "order-3"),
     ]

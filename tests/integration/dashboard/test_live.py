@@ -1,4 +1,4 @@
-"""What changes by itself: rates, what is watched, and when watching ends."""
+"""Pages update themselves: watching browsers get new rates and changes until their session ends."""
 
 import json
 from collections.abc import AsyncIterator

@@ -138,7 +138,7 @@ def test_scrapes_have_the_history_counted_now_and_then_and_people_who_look_at_on
     assert (set(seen), looked.made_at) == ({0.0}, clock.now)
 
 
-# The secret is drawn anew in each process, so it must not be part of the test's name.
+# Each process draws a new secret, so it must not be part of the test's name.
 @pytest.mark.parametrize(
     "header",
     [None, "Bearer wrong", "Bearer", f"Basic {TOKENS[Role.VIEWER].secret}"],

@@ -1,4 +1,4 @@
-"""What came of decisions is in the audit trail, and pages and commands show it when the job is long gone."""
+"""The audit trail keeps the outcome of each decision. Pages and commands show it long after the job ended."""
 
 from threading import Event
 from typing import Any

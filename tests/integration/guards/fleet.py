@@ -67,7 +67,7 @@ HOSTS = (CELERY, DRAMATIQ, TASKIQ, FASTSTREAM)
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What has become of the orders: those with an effect that is known, and those kept for a person."""
+    """The state of the orders: some have a known effect, and some are parked for a person."""
 
     done: frozenset[str]
     parked: frozenset[str]
@@ -104,7 +104,7 @@ class Fleet:
         )
 
     def start(self) -> None:
-        """Start a worker, in a group of its own, so that a kill is one of the whole container."""
+        """Start a worker in its own process group, so that a kill ends it as a whole, like a container."""
         with self.log.open("ab") as log:
             worker = subprocess.Popen(
                 [sys.executable, *self._host.worker],

@@ -1,4 +1,4 @@
-"""What Celery itself runs again, goes on with or sends anew, under the id of a task that was done."""
+"""Celery retries, continues and replaces tasks, all under the id of a task that has already run."""
 
 import importlib
 from collections import Counter
@@ -52,7 +52,7 @@ class Shop:
             self.app.close()
 
     def task(self, **options: Any) -> Any:
-        """Return a decorator for a task of this application alone."""
+        """Return a decorator for a task that only this application has."""
         return self.app.task(shared=False, **options)
 
 

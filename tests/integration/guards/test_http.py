@@ -86,7 +86,7 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
 
 
 def charge_with_kills(shop: Shop, orders: int, kills: int, copies: int) -> dict[str, list[dict[str, Any]]]:
-    """Ask for each order by several clients at once, kill the server in the middle; return their answers."""
+    """Several clients ask for each order while the server is killed. Return their answers."""
     names = [f"order-{number}" for number in range(orders)]
     answers: dict[str, list[dict[str, Any]]] = defaultdict(list)
     with ThreadPoolExecutor(orders * copies) as clients:

@@ -19,12 +19,12 @@ Charged = list[str]
 #: Makes an application over a history that charges whoever asks.
 Make = Callable[[MemoryHistory, Charged], Any]
 
-#: What a client sends for a user.
+#: Returns the request options that a client sends for a user.
 Sent = Callable[[str], Mapping[str, Any]]
 
 
 def _charging(history: MemoryHistory, charged: Charged, who: Any, needs: Any, **options: Any) -> Any:
-    """Return an application that charges the user whom ``who`` reads of what it ``needs``."""
+    """Return an application with a charge route. ``who`` finds the user in the dependency ``needs``."""
     fastapi: Any = import_module("fastapi")
     app = fastapi.FastAPI()
     app.add_middleware(IdempotencyKey, history=history, **options)
@@ -116,7 +116,7 @@ def _certificate(history: MemoryHistory, charged: Charged) -> Any:
 
 
 def _litestar(history: MemoryHistory, charged: Charged) -> Any:
-    """Tell users apart by Litestar's own middleware; ``scope=`` reads whom it has found."""
+    """Identify users with Litestar's own middleware. ``scope=`` reads the user that it found."""
     litestar: Any = import_module("litestar")
     middleware: Any = import_module("litestar.middleware")
 

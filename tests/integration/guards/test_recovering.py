@@ -1,4 +1,4 @@
-"""What fails inside of the guards of Dramatiq and Taskiq: the message comes again, or waits in its place."""
+"""If a guard of Dramatiq or Taskiq fails, the message comes again, or waits in its place."""
 
 import asyncio
 import sys

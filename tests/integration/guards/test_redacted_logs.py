@@ -1,4 +1,4 @@
-"""What ``redact=`` finds in an error of a framework is in no line of a guard's log."""
+"""``redact=`` also removes texts from errors of a framework: no line of a guard's log shows them."""
 
 import asyncio
 from collections.abc import Callable

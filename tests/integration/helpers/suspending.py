@@ -25,7 +25,7 @@ SOON = timedelta(seconds=0.05)
 
 
 class Shop:
-    """A trigger over one provider, whose service fails as its test says, and what ran in it, in order."""
+    """A trigger on one provider. Its service fails as the test says, and notes its runs in order."""
 
     def __init__(self, lane: Lane, url: str, history: str, store: KeepsBeside, *, ordered: bool) -> None:
         self._lane, self._url, self._history, self._store = lane, url, history, store
@@ -114,7 +114,7 @@ def kind_of(running: Running) -> Suspension | None:
 
 
 class Row:
-    """One row of the table on one provider: how the trigger is suspended, and who is asked to resume it."""
+    """One row of the table on one provider: how the trigger is suspended, and what resumes it."""
 
     def __init__(self, shop: Shop, terms: Terms, network: Network, history: str, *, transacted: bool) -> None:
         self.shop, self.terms, self._transacted = shop, terms, transacted
@@ -142,7 +142,7 @@ class Row:
         return settings
 
     def suspend(self, running: Sequence[Running]) -> None:
-        """Suspend the trigger in these consumers, and have messages wait behind the one that did it."""
+        """Suspend the trigger in these consumers. Other messages wait behind the cause."""
         shop, kind = self.shop, self.terms.kind
         if kind is Suspension.COMMAND:
             shop.order(Verb.SUSPEND)
@@ -184,7 +184,7 @@ class Row:
 
     @property
     def ran_after(self) -> list[str]:
-        """What has run at the end, in the order of the destination."""
+        """The messages that have run at the end, in the order of the destination."""
         again = ["a"] if self.terms.fate in {MessageFate.AGAIN, MessageFate.NONE} else []
         return [*self.ran_before, *again, "b", "c"]
 

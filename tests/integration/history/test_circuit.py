@@ -38,7 +38,7 @@ TRIGGER = "book-order"
 #: Each claim is another worker's.
 WORKERS = itertools.count()
 
-#: What is done with a store, in a thread of its own or on an event loop.
+#: A use of a store, in a separate thread or on an event loop.
 Work = Callable[[HistoryStore], Awaitable[None]]
 
 

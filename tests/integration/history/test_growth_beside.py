@@ -1,4 +1,4 @@
-"""Journals do not grow for ever, and fingerprints whose time is over leave nothing behind."""
+"""Journals do not grow for ever, and expired fingerprints leave nothing behind."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a server refuses: for now, which is waited for, or for ever, which somebody has to mend."""
+"""A server refuses something: doubtless waits if it may pass, and stops if a person has to fix it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterator

@@ -1,4 +1,4 @@
-"""What `doubtless size` says a history needs is what a filled one has."""
+"""`doubtless size` predicts the size of a filled history."""
 
 import sqlite3
 from contextlib import closing

@@ -21,10 +21,10 @@ from triggers.pipeline.parking.lot import ParkingLot
 from triggers.providers import Provider
 from triggers.providers.memory import MemoryProvider
 
-#: What each component has seen, in order; cleared by :func:`forget`.
+#: The messages that each component received, in order. :func:`forget` clears it.
 SEEN: dict[str, list[tuple[str, Message]]] = {}
 
-#: What the component ``service`` does with a message.
+#: The component ``service`` calls these functions with each message.
 DOES: list[Callable[[Message], None]] = []
 
 
@@ -175,7 +175,7 @@ from = ["booked"]
 
 @dataclass(slots=True)
 class Patched:
-    """A Patch Bay on a database whose limbo has a clock of its own, at 0 at first."""
+    """A Patch Bay on a database. Its limbo has a test clock that starts at 0."""
 
     file: Path
     database: str

@@ -19,7 +19,7 @@ from triggers.patchbay.wiring.toml_reader import read_with_notes
 
 HERE = "tests.integration.patchbay.test_local"
 
-#: What the sink does, one after the other; then nothing.
+#: The errors that the sink raises, one for each message. Then it succeeds.
 FAILURES: list[Exception] = []
 THREADS: list[str] = []
 

@@ -119,7 +119,7 @@ def test_an_untold_exception_is_given_up_at_once_and_may_be_sent_again(local: Wi
     patched.run_at(0)
     assert uuids("errors") == ["m1"]
 
-    DOES.clear()  # somebody mends the service, and sends the message once more
+    DOES.clear()  # somebody fixes the service, and sends the message again
     patched.send(Message(body="hello", uuid="m1"))
     patched.run_at(0)
 

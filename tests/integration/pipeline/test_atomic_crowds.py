@@ -1,4 +1,4 @@
-"""Many atomic triggers at once, one inside another, and under serializable isolation."""
+"""Many atomic triggers run together, one inside another, and under serializable isolation."""
 
 import asyncio
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
-"""What a service may do to the session or connection that it is given, and what becomes of its message.
+"""A service misuses the session or connection that it receives.
 
-Whatever it does, its neighbours are booked once, the trigger is not suspended, and the message is never taken
-for done without its effect.
+Its neighbours are still booked once, and the trigger is not suspended. The message is never completed without
+its effect.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from history.entry import EntryOutcome
 from tests.integration.helpers.atomic_shop import INSERT, Make, Shop
 from triggers import Message
 
-#: What a service does besides its effect: before it, or after it.
+#: Something that a service does before or after its effect.
 Deed = Callable[[Any], object]
 
 
@@ -181,7 +181,7 @@ def is_closed(driver: Any) -> bool:
         return True
 
 
-#: What a service leaves in the session of its connection, and what says in the next service that it is there.
+#: A service leaves something in its session. The query shows whether the next service sees it.
 LEFT = {
     "postgresql": {
         "a role": ("SET ROLE tenant", "SELECT current_user = 'tenant'"),

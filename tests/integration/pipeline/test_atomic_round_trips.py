@@ -1,4 +1,4 @@
-"""What an atomic message asks the server for: little, and nothing of it lost where a connection had died."""
+"""An atomic message needs few round trips, and loses nothing if its connection had died."""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -52,7 +52,7 @@ def book(message: Message, connection: Connection) -> int:
 
 
 def statements_of(history: SqlHistory) -> list[str]:
-    """Return a list that grows with each statement whose answer somebody waits for."""
+    """Return a list that grows with each statement for which the caller waits."""
     seen: list[str] = []
     engine = history._engine  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  (nobody else has it)
     assert isinstance(engine, Engine)

@@ -140,7 +140,7 @@ class TestFailures:
 
         outcome = made(swallow).handle(sent())
 
-        if shop.url.startswith("sqlite"):  # whose transactions survive a failed statement
+        if shop.url.startswith("sqlite"):  # its transactions survive a failed statement
             assert (outcome.error, shop.booked()) == (None, ["u-1"])
         else:
             assert outcome.error is not None

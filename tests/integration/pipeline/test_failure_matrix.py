@@ -130,7 +130,7 @@ class Store:
         return "absent" if entry is None else str(entry.outcome or entry.state)
 
 
-#: Redis for every cell; a file, where no history is away or off, for there the entry is looked at.
+#: Redis for every cell. A file only for cells with a reachable history, because the test reads the entry.
 WHERE = [
     *(pytest.param(cell, "redis", id=f"{cell}-redis") for cell in CELLS),
     *(

@@ -31,7 +31,7 @@ ONE = Message(body="", uuid="u-1")
 
 
 def receipts(history: Any, **options: Any) -> Any:
-    """Return a trigger whose results say which run made them."""
+    """Return a trigger that puts the number of the run into its result."""
     runs: list[str | None] = []
 
     given: dict[str, Any] = {"history": history, "keep_result": True} | options

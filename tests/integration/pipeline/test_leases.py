@@ -1,4 +1,4 @@
-"""Leases are renewed while a service runs, however busy it is, and a run that lost its own is told."""
+"""Leases are renewed while a service runs, however busy it is. A run that lost its lease is informed."""
 
 import asyncio
 import threading

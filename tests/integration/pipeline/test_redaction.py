@@ -181,7 +181,7 @@ Ask = Callable[[str, str, Message, object], Resolved]
 
 
 def after_a_death(run: Any, url: str, resolver: Ask) -> Outcome:
-    """Run a message whose first run died, so that the resolver is asked about it."""
+    """Let the first run of a message die. The second run then asks the resolver."""
     with pytest.raises(KeyboardInterrupt):
         run(url, interrupt, redact=CARD_NUMBERS, lease=None, resolver=resolver)
     outcome: Outcome = run(url, interrupt, redact=CARD_NUMBERS, lease=None, resolver=resolver)

@@ -1,4 +1,4 @@
-"""Many tasks whose time is over at any moment of their message leave nothing behind."""
+"""Many tasks time out, each at a random moment of its message. They leave nothing behind."""
 
 import asyncio
 import random

@@ -14,7 +14,7 @@ from tests.fixtures.needed import missing
 
 RULES = ROOT / "triggers/metrics/alerts.yml"
 
-#: What consumers report while all is well, as series of promtool: a value, then its growth each minute.
+#: Healthy consumers report these series of promtool: a value, then its growth each minute.
 HEALTHY = {
     'doubtless_history_up{trigger="book"}': "1x60",
     'doubtless_provider_up{trigger="book"}': "1x60",

@@ -1,4 +1,4 @@
-"""A program that runs one event loop after the other keeps nothing of those that are closed."""
+"""A program runs one event loop after another. It keeps nothing of a closed loop."""
 
 import asyncio
 import gc
@@ -19,7 +19,7 @@ LOOPS = 30
 
 
 def held() -> tuple[int, int]:
-    """How many connections and threads this process has, without those that nobody has any more.
+    """Count the connections and threads of this process, after a garbage collection.
 
     Files are not counted: SQLite itself keeps them for its next connection while another one is open.
     """

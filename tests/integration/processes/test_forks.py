@@ -1,4 +1,4 @@
-"""What holds connections, threads and locks, used before a fork and by parent and children after it."""
+"""Objects with connections, threads or locks still work after a fork, in the parent and in the children."""
 
 import asyncio
 import os
@@ -44,7 +44,7 @@ def run_of(uuid: str, fence: int, owner: str) -> Run:
 
 
 def run_in_children(work: Callable[[int], object]) -> list[int]:
-    """Do something in forked children at once; return their process ids."""
+    """Call ``work`` in forked children that run together. Return their process ids."""
     return [fork(_blocking(partial(work, number)), blocking=True) for number in range(CHILDREN)]
 
 

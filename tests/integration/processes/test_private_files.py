@@ -108,7 +108,7 @@ def test_making_a_file_private_lets_go_of_no_lock_on_it(tmp_path: Path) -> None:
 
 
 def is_locked(file: Path) -> bool:
-    """Whether another process finds it locked; one of our own would not be told so."""
+    """Whether another process finds the file locked. A connection of this process would not see the lock."""
     look = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('SELECT * FROM t')"
     ended = subprocess.run([sys.executable, "-c", look, file], capture_output=True, text=True, check=False)
     return "database is locked" in ended.stderr

@@ -44,7 +44,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def sender(line: Any, file: Path, *, shell: StillShell | None = None, **settings: Any) -> Sender:
-    """Return a sender that drains when it is told, and never beside the test."""
+    """Return a sender that drains only when the test says so."""
     told: dict[str, Any] = {
         "alias": "shop",
         "queue": file,
@@ -610,7 +610,7 @@ class TestFile:
     ) -> None:
         queue, another = ClientQueue(file, alias="shop"), ClientQueue(file, alias="shop")
         queue.put("orders", [Message(body="x", uuid="lost")])
-        file.with_name("kept").hardlink_to(file)  # so that the new file has a number of its own
+        file.with_name("kept").hardlink_to(file)  # so that the new file gets a different inode number
         file.unlink()
         queue.put("orders", [Message(body="x", uuid="a")])
 
@@ -640,7 +640,7 @@ def _write(file: Path, statement: str) -> None:
     connection.close()
 
 
-#: What happens to a producer: a send to one of two destinations, fates of the line, a drain, or a restart.
+#: Steps of a producer's life: a send to one of two destinations, fates of the line, a drain, or a restart.
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("send"), st.sampled_from(["orders", "others"]), st.integers(1, 3)),

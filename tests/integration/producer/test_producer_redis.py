@@ -55,7 +55,7 @@ def not_draining(producer: Producer) -> Generator[None]:
 
 @contextmanager
 def refusing(url: str) -> Generator[None]:
-    """Have the server want a password that nobody was told, while entered, also of those it has let in."""
+    """Inside the block, the server wants a password that no client has. It also disconnects all clients."""
     with connected(url) as client:
         client.config_set("requirepass", "another")
         client.execute_command("AUTH", "another")

@@ -1,4 +1,4 @@
-"""What the delivery count of each broker is worth: each happening, on a real server, beside its profile."""
+"""The delivery count of each broker matches its profile after each event, on a real server."""
 
 import signal
 import subprocess
@@ -62,7 +62,7 @@ KILLS = 30
 
 
 class Server(Protocol):
-    """What can be killed."""
+    """A server that a test can kill and start."""
 
     def kill(self) -> None: ...
 
@@ -225,7 +225,7 @@ def _release(server: RabbitmqServer, place: str) -> None:
     """Give a message back unseen over AMQP 1.0."""
     account: Any = {"user": server.user, "password": server.password}
     connection: Any = BlockingConnection(f"amqp://127.0.0.1:{server.port}", allowed_mechs="PLAIN", **account)
-    # With credit of its own it would be given the message again.
+    # With credit, the receiver would get the message again.
     receiver = connection.create_receiver(queue_address(place.removeprefix(QUEUE)), credit=0)
     receiver.receive()
     receiver.release(delivered=False)

@@ -42,7 +42,7 @@ def in_activemq(request: pytest.FixtureRequest) -> tuple[str, str]:
 
 
 def in_nats(request: pytest.FixtureRequest) -> tuple[str, str]:
-    """Make a durable consumer by hand, of whose messages one is out at a time."""
+    """Make a durable consumer by hand. It has at most one message in delivery."""
     server: NatsServer = request.getfixturevalue("nats_server")
     subject = f"orders-{uuid4().hex[:8]}"
 

@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-#: What needs the Python Data Source API, which came with 4.0, and its limits of a batch, which came with 4.2.
+#: Tests that need the Python Data Source API (since 4.0), and tests that need its batch limits (since 4.2).
 _SINCE_4_0 = ["test_spark_document_history.py"]
 _SINCE_4_2 = [
     "test_spark_cluster.py",

@@ -1,4 +1,4 @@
-"""What the identity of a row is, by the type of its column, and what becomes of rows that have none."""
+"""The type of a column decides the identity of a row. Rows without an identity do not stop the others."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What Spark shows of a batch and is asked about it: jobs and descriptions, and queries that are stopped."""
+"""Spark shows each batch as jobs with descriptions, and a stopped query gives no rows up."""
 
 import threading
 from pathlib import Path

@@ -205,7 +205,7 @@ def test_of_two_batches_that_would_wait_for_each_other_one_begins_anew(
 
 
 class WithoutBatchLeases:
-    """A third party's history, which does what it must and nothing besides."""
+    """A third party's history with only the required methods."""
 
     def __init__(self, store: HistoryStore) -> None:
         self._store = store

@@ -34,7 +34,7 @@ AWAY = sized(2, full=20)
 #: How long a run that nobody ended is presumed alive, where its rows are met again.
 LEASE = timedelta(seconds=3)
 
-#: The rows of each of three micro-batches; a third of them stands in the one before as well.
+#: The rows of each of three micro-batches. A third of them is also in the batch before.
 ROWS = sized(300, full=60_000)
 
 

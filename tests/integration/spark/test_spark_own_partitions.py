@@ -1,4 +1,4 @@
-"""Batches whose partitions claim each their own rows: exactly one copy of a row is handed over."""
+"""Each partition of a batch claims its own rows. Exactly one copy of a row is handed over."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ PARTITIONS = (("a", "b", "a"), ("b", "c"), ("c", "d", "b"))
 
 
 class Apart(Batches):
-    """Hands batches over whose rows are in these partitions."""
+    """Hands over batches with the given rows in the given partitions."""
 
     def frame(self, partitions: Sequence[Sequence[str]]) -> DataFrame:
         rows = [

@@ -51,7 +51,7 @@ def test_a_million_rows_take_effect_once(spark: SparkSession, tmp_path: Path, re
 
 
 def _batches(size: int) -> Iterator[list[str]]:
-    """Yield uuids: of each batch, a tenth stood in it before, and a tenth in one that came before."""
+    """Yield the uuids of batches. A tenth repeats rows of the same batch, and a tenth earlier rows."""
     every: list[str] = []
     number = 0
     while True:

@@ -89,7 +89,7 @@ class Sql:
 
 
 class Knowing:
-    """Writes batches to a sink, and dies or fails where it is told to; notes what it was asked and given."""
+    """Writes batches to a sink, dies or fails where the test wants it, and notes its calls."""
 
     def __init__(self, batches: Batches, sink: Sink) -> None:
         self.batches = batches

@@ -23,7 +23,7 @@ pytestmark = [SPARK_EDGES, pytest.mark.prove]
 
 
 class Noted:
-    """What each batch had. The second one fails the first time, after it was read."""
+    """Notes the rows of each batch. The second batch fails the first time, after it was read."""
 
     def __init__(self, column: str) -> None:
         self.column = column

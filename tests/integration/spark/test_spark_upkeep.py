@@ -1,4 +1,4 @@
-"""What the driver does after a batch besides: nothing that has expired stays, and no batch fails for it."""
+"""After a batch the driver removes expired entries. If that fails, the batch does not fail."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -53,7 +53,7 @@ def kept(url: str) -> tuple[int, int]:
 
 
 def expired(url: str, *uuids: str) -> None:
-    """Leave entries behind whose time to live is over, each of a batch of its own."""
+    """Write expired entries, each in a different batch."""
     store = open_history(url)
     for place, uuid in enumerate(uuids):
         owner = BatchOwner(f"q/{place}/run")

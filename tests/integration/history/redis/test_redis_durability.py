@@ -45,7 +45,7 @@ class Pair:
         return f"{self.primary.url}?durability=replicas:1"
 
     def stop_replica(self) -> None:
-        """Let the replica stand still; its connection stays."""
+        """Stop the replica's process, but keep its connection open."""
         self._signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
@@ -67,7 +67,7 @@ class Pair:
 
 @pytest.fixture
 def pair(redis_server: RedisServer, tmp_path: Path) -> Iterator[Pair]:
-    del redis_server  # it tells where there is no Redis to start
+    del redis_server  # it reports a missing redis-server
     with ExitStack() as ending:
         servers: list[RedisServer] = []
         for name in ("first", "second"):

@@ -63,7 +63,7 @@ class Pair:
         return self.network.url(self.first.url)
 
     def fail_over(self) -> None:
-        """Let them change places; lines that are open go on leading to the one that follows now."""
+        """Swap the two servers. Open connections still lead to the old server, which is now the replica."""
         with connected(self.first.url) as old, connected(self.second.url) as new:
             eventually(lambda: new.info("replication")["master_link_status"] == "up")
             assert old.wait(1, int(PATIENCE * 1000)) == 1, "the replica has everything"

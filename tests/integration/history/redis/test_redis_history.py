@@ -306,7 +306,7 @@ def test_a_ledger_of_any_length_is_purged_and_counted_in_bounded_pieces(
     counting = client.info("commandstats")
     assert counting["cmdstat_hscan"]["calls"] >= fields / PAGE / 2
     assert counting["cmdstat_hscan"]["calls"] <= counting["cmdstat_evalsha"]["calls"] + 1
-    # Of each batch that is looked at a field is read, but of no more in one call than a page has.
+    # The scripts read one field for each batch, and one call never reads more fields than fit into its pages.
     assert counting["cmdstat_hget"]["calls"] <= counting["cmdstat_evalsha"]["calls"] * 2 * PAGE
 
     client.config_resetstat()

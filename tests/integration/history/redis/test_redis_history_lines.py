@@ -36,7 +36,7 @@ def network(redis_url: str, network_before: NetworkBefore) -> Network:
 
 @pytest.fixture
 def history(network: Network, redis_url: str) -> Iterator[RedisHistory]:
-    """A history whose line may be disturbed; its scripts are known to the server."""
+    """A history behind a proxy that can cut the connection. The server already has its scripts."""
     history = RedisHistory.from_url(network.url(redis_url))
     (warm,) = drive(history.claim(TRIGGER, ["warm"], "worker-0"))
     drive(history.complete(TRIGGER, "warm", warm.fence))

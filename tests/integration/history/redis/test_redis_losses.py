@@ -33,7 +33,7 @@ YEAR = timedelta(days=365)
 #: How the log says that a server came back with older data.
 OLDER = "is older than it was: messages processed since are NEW again"
 
-#: So long that all entries stand in the slice that began in 1970.
+#: With this time to live all entries are in the slice that began in 1970.
 LONG = 99 * YEAR
 
 
@@ -89,7 +89,7 @@ def states(history: HistoryStore, *uuids: str) -> Sequence[State | EntryOutcome 
 
 
 def bucket_of(client: Any, history: HistoryStore, uuid: str) -> str:
-    """Return the one bucket whose loss would hide a uuid."""
+    """Return the bucket that holds a uuid: without it, the history does not find the entry."""
     for key in client.scan_iter(f"{HISTORY}:*:*"):
         kept = client.dump(key)
         client.delete(key)
@@ -127,7 +127,7 @@ class TestALostBucket:
         with pytest.raises(HistoryUnavailableError, match=bucket):
             drive(history.lookup(TRIGGER, ["u1"]))
 
-        assert not client.exists(bucket), "nothing began it anew"
+        assert not client.exists(bucket), "nothing created it again"
         client.restore(bucket, 600_000, kept)
         assert states(history, "u1") == [EntryOutcome.OK]
         assert drive(history.claim(TRIGGER, ["u1"], "worker-2"))[0].found is not None
@@ -179,7 +179,7 @@ class TestALostBucket:
         (bucket,) = client.scan_iter(f"{HISTORY}:*:*")
         kept = client.hgetall(bucket)
         client.delete(bucket)
-        client.hset(bucket, b"0" * 16, b"12345")  # as a worker of a former version begins it anew
+        client.hset(bucket, b"0" * 16, b"12345")  # as a worker of a former version creates it
 
         with pytest.raises(HistoryUnavailableError, match=bucket.decode()):
             drive(history.complete(TRIGGER, "v0", fences[0]))
@@ -280,7 +280,7 @@ SOME = ["single", "done", "held", "new"]
 #: Asks something of a history in which uuids have these fences.
 Verb = Callable[[RedisHistory, Mapping[str, Fence]], Coroutine[Any, Any, object]]
 
-#: What is done, on a history with much in it, and what each uuid may be afterwards.
+#: The calls to try on a history with many entries.
 VERBS: Mapping[str, Verb] = {
     "complete": lambda h, f: h.complete(TRIGGER, "single", f["single"]),
     "complete of a batch's": lambda h, f: h.complete(TRIGGER, "held", f["held"]),
@@ -304,7 +304,7 @@ VERBS: Mapping[str, Verb] = {
 }
 
 
-#: What the account may not do: a command, or to write to certain keys, as if they were out of reach.
+#: The account may not use a command, or may not write certain keys.
 DENIED = {
     **{name: (f"-{name}",) for name in ("hset", "hdel", "hincrby", "hsetnx", "pexpireat", "hget", "hmget")},
     "to write runs": ("resetkeys", "%R~*", f"~{HISTORY}:*"),
@@ -448,7 +448,7 @@ def grown_old(client: Any) -> None:
 
 
 def long_ago(client: Any) -> None:
-    """Let what is known of the last step be as old as a year, so that the next one is a long one, too."""
+    """Make the last recorded step a year old, so that the next step is large again."""
     low = int(client.hget(f"{HISTORY}:origin", "low"))
     client.hset(f"{HISTORY}:origin", mapping={"low": low - 2**40, "server": "another"})
 
@@ -479,8 +479,8 @@ def test_batches_are_found_after_steps_longer_than_their_numbers(
             young.claim(TRIGGER, [*known, "open"], BatchOwner(f"query-3/{turn}"), time_to_live=LONG)
         )
         assert all(one.found is not None for one in claims)
-        assert drive(young.settle_batch(TRIGGER, BATCH, EntryOutcome.OK)), "it is told twice"
-        assert drive(young.complete(TRIGGER, "single", single)), "it is told twice"
+        assert drive(young.settle_batch(TRIGGER, BATCH, EntryOutcome.OK)), "a repeated completion succeeds"
+        assert drive(young.complete(TRIGGER, "single", single)), "a repeated completion succeeds"
         long_ago(client)
 
     drive(history.settle_batch(TRIGGER, BatchOwner("query-1/8"), None))

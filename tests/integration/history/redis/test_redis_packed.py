@@ -41,7 +41,7 @@ REST = SHORT_DIGEST_SIZE - 1 + VALUE
 
 @pytest.fixture
 def time_to_live(client: Any) -> timedelta:
-    """A time to live whose present slice goes on for a while."""
+    """A time to live with a current slice that does not end soon."""
     return in_the_middle_of_its_slice(client)
 
 
@@ -460,7 +460,7 @@ def test_entries_of_a_purged_batch_are_not_counted(
 def test_few_expired_entries_of_a_packed_bucket_wait_for_more(
     history: RedisHistory, client: Any, time_to_live: timedelta
 ) -> None:
-    """A packed bucket is written anew, which costs as much for one entry as for all."""
+    """A purge rewrites the whole packed bucket, so it waits until many entries have expired."""
     complete(history, names(40), time_to_live)
     pack(history, client)
     age(client, TRIGGER)
@@ -644,7 +644,7 @@ def test_a_bucket_that_is_lost_before_it_is_packed_stays_lost(
         drive(history.claim(TRIGGER, names(150), "worker-2"))
 
 
-#: What others leave of a packed bucket with twenty entries.
+#: Others have damaged a packed bucket with twenty entries in these ways.
 WITHOUT_ALL_TAGS: list[Callable[[bytes], bytes]] = [
     lambda _: b"",
     lambda content: content[:1],

@@ -47,7 +47,7 @@ def test_an_entry_is_found_until_the_end_of_its_slice(history: RedisHistory, cli
     at_the_end_of_its_slice(client, left=timedelta(hours=1))
 
     assert state_of_one(history) is EntryOutcome.OK
-    complete(history, ["another slice"], other)  # which drops those that are over
+    complete(history, ["another slice"], other)  # which drops the slices that have ended
     (single,) = drive(history.claim(TRIGGER, ["u1"], "worker-2"))
     (of_batch,) = drive(history.claim(TRIGGER, ["u1"], BatchOwner("q/1")))
     drive(history.purge(TRIGGER))

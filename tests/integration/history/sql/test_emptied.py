@@ -1,4 +1,4 @@
-"""A SQL history whose table of entries was emptied says so: messages that were processed before run again."""
+"""If the table of entries was emptied, a SQL history reports it: processed messages would run again."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from history.store import BatchOwner, Owner
 from tests.fixtures.databases import engine_at
 from tests.integration.history.sql.sql_worker import opened as open_history
 
-#: What empties a history: its table of entries, in two ways, or all tables.
+#: Three ways to empty a history: its table of entries in two ways, or all tables.
 EMPTY = {
     "truncated": "TRUNCATE doubtless_history",
     "deleted": "DELETE FROM doubtless_history",

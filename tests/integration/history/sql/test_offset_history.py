@@ -19,7 +19,7 @@ PLACE = Place("orders:book", "orders", 0)
 
 @pytest.fixture
 def engine(sql_database: str) -> Iterator[Engine]:
-    # Each statement by itself, so that two consumers take turns on SQLite, too.
+    # Each statement commits by itself, so that two consumers can also take turns on SQLite.
     with engine_at(sql_database, isolation_level="AUTOCOMMIT") as engine:
         yield engine
 

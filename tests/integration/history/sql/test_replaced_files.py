@@ -162,7 +162,7 @@ def test_fences_go_on_above_those_of_the_lost_file(file: Path) -> None:
 
 
 def _all_parts(store: SqlHistory) -> None:
-    """Use each part that has tables of its own."""
+    """Use each part of the history that has its own tables."""
     drive(store.parking.park([PARKED]))
     drive(store.journal.append(TRIGGER, [JournalLine(verdict="new", reason="a test", uuid="a")]))
     drive(first_of(store.fingerprints, TRIGGER, "a", b"print", HOUR))

@@ -1,4 +1,4 @@
-"""Cells of a SQL history that a disk, a tool or a person has written over: each harms itself alone.
+"""A disk, a tool or a person has overwritten cells of a SQL history: only the damaged entry suffers.
 
 On SQLite, where a cell may hold any type. Only ``doubtless_meta`` is not here: without it nothing runs.
 """
@@ -23,7 +23,7 @@ TABLES = [f"doubtless_{name}" for name in ("history", "batches", "records", "log
 
 SPOILT: list[object] = ["xx", b"\xff\xfe", 1e30]
 
-#: What commands, consumers and Spark ask, each of which must answer.
+#: The questions of commands, consumers and Spark. Each question must get an answer.
 QUESTIONS: dict[str, Callable[[KeepsBeside], Any]] = {
     "stats": lambda store: store.stats(TRIGGER),
     "scan": lambda store: store.scan(TRIGGER),

@@ -124,7 +124,7 @@ class TestPlans:
         assert "JIT" not in plan, plan
 
 
-#: Tables whose rows come and go.
+#: In these tables rows are added and deleted all the time.
 BUSY = {
     *("doubtless_batches", "doubtless_history"),
     *("doubtless_log", "doubtless_records"),

@@ -34,7 +34,7 @@ def store(postgres_url: str) -> Iterator[SqlHistory]:
 
 @pytest.fixture
 def service(postgres_url: str) -> Iterator[Engine]:
-    """The engine of a service with a table of its own."""
+    """The engine of a service that has its own table."""
     asked(postgres_url, "CREATE TABLE bookings (uuid TEXT)")
     with engine_at(postgres_url) as engine:
         yield engine

@@ -187,7 +187,7 @@ def test_a_message_too_large_for_the_broker_is_unavailable_and_the_provider_goes
 
 
 def ended(code: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in a process of its own: it has no JVM yet."""
+    """Run a program in a new process, which has no JVM yet."""
     return subprocess.run(
         [sys.executable, "-c", code, *words],
         env={**os.environ, **environment},
@@ -276,7 +276,7 @@ def test_what_nobody_should_send_is_parked_with_an_event_and_loses_nothing(
     )
     assert letter["message"] == "ActiveMQObjectMessage"
     assert "never opened" in letter["property dead_letter_reason"]
-    assert depth(activemq.url, f"DLQ.{queue}") == 1  # the one that Java could not read
+    assert depth(activemq.url, f"DLQ.{queue}") == 1  # the message that Java could not read
 
 
 @pytest.mark.parametrize("session", ["client", "transacted"])

@@ -46,7 +46,7 @@ def test_two_connections_share_what_was_sent_while_both_were_away(
     one, other = opened(provider, topic), opened(elsewhere, topic)
     [first], [second] = take(one), take(other)
     drive(one.acknowledge([first]))
-    drive(other.close())  # its message comes again, to the one that is left
+    drive(other.close())  # its message comes again, to the remaining consumer
     uuids = [first.message.uuid]
     for _ in range(3):
         [taken] = take(one)

@@ -1,4 +1,4 @@
-"""A shop whose orders come from a topic, and whose bookings share a database with the topic's offsets."""
+"""A shop receives orders from a topic. Its bookings and the topic's offsets are in one database."""
 
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
@@ -45,8 +45,8 @@ class Shop:
         return f"{self.topic}:book"
 
     def place(self, orders: Sequence[int], **headers: bytes) -> None:
-        """Send orders, each under a key of its own; nothing names them but the headers."""
-        # What it sends again by itself would be another order here.
+        """Send orders, each with a different key. Only ``headers`` can identify an order."""
+        # Without this, an automatic retry of the producer would count as another order.
         once = {"enable.idempotence": True}
         producer = Producer({"bootstrap.servers": self.kafka.address, "log_level": 0} | once)
         for order in orders:
@@ -133,7 +133,7 @@ class Shop:
 
     @property
     def committed(self) -> int:
-        """What of the first partition the group has committed to Kafka."""
+        """The offset of the first partition that the group has committed to Kafka."""
         client = KafkaClient({"bootstrap.servers": self.kafka.address, "group.id": self.group})
         (found,) = client.committed([TopicPartition(self.topic, 0)], 30)
         client.close()

@@ -165,7 +165,7 @@ ORDERS = 20
 def test_a_group_that_begins_at_the_oldest_message_again_has_no_second_effect(
     kafka: AnyKafka, tmp_path: Path
 ) -> None:
-    """Another group stands for one whose offsets were reset, or whose brokers were restored."""
+    """A second group has no offsets, like a group after its offsets were reset or its brokers restored."""
     topic, history = f"orders-{uuid4().hex[:8]}", f"sqlite:///{tmp_path}/orders.sqlite3"
     kafka.create(topic, 2)
     engine = create_engine(history)

@@ -1,4 +1,4 @@
-"""What only a real broker has in its topics: compacted topics, tombstones, and aborted transactions."""
+"""Only a real broker has compacted topics, tombstones and aborted transactions."""
 
 import logging
 from collections.abc import Callable, Sequence

@@ -78,7 +78,7 @@ class TestOnce:
     def test_messages_are_settled_out_of_order(
         self, blocking: Lane, kafka: AnyKafka, postgres_url: str
     ) -> None:
-        """Orders of different keys run at once; on SQLite one transaction runs at a time."""
+        """Orders with different keys run in parallel. SQLite runs one transaction at a time."""
         others = threading.Event()
 
         def first_is_last(number: int) -> None:
@@ -238,7 +238,7 @@ def put_back(shop: Shop, number: int) -> None:
 
 
 class TestApart:
-    """What ends without effects is settled, too, and keeps no row behind."""
+    """Messages without effects are also settled, and leave no row behind."""
 
     def test_what_no_service_wants_is_settled(self, lane: Lane, shop: Shop) -> None:
         shop.place(range(5))

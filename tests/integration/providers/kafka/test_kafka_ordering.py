@@ -71,7 +71,7 @@ def test_keys_keep_their_order_when_messages_are_rolled_back(
         eventually(lambda: done_in(running, topic=topic) == GROUPS * LENGTH)
 
     diary.check(GROUPS, LENGTH)
-    # What waited for a message that failed was not given back with it.
+    # Messages that waited behind a failed message were not given back with it.
     assert running.counts[topic]["recovered"] == failing.total
     assert kafka.depth(topic, f"{topic}:{topic}") == 0
     assert parked_in(history, topic) == []

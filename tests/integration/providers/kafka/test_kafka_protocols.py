@@ -19,7 +19,7 @@ from triggers.providers.kafka.provider import Kafka
 
 pytestmark = [APACHE_KAFKA, pytest.mark.prove]
 
-#: How many messages are sent at a time, each with a key of its own, to so many partitions.
+#: So many messages are sent together, each with a different key, to so many partitions.
 SENT, PARTITIONS = 40, 4
 
 

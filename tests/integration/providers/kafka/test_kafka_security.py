@@ -28,10 +28,10 @@ from triggers.sinks import DeadLetterSink
 
 pytestmark = APACHE_KAFKA
 
-#: Who may send and receive in each test.
+#: This account may send and receive in each test.
 SHOP = "shop"
 
-#: The rights that the docs list: for what, on which kind of resource, of which name, which operation.
+#: A row of the rights in the docs: the purpose, the kind of resource, its name, and the operation.
 _LISTED = re.compile(
     r"^\| (.+?) \| the (topic|group|transactional id) `([^`]+)`.* \| (\w+) \|$", re.MULTILINE
 )

@@ -70,7 +70,7 @@ def test_a_first_delivery_has_no_count_that_could_prove_anything(kafka: KafkaSer
 
 @APACHE_KAFKA
 class TestApacheKafka:
-    """What the next delivery says, and what a group's first member has to wait for, on a real broker."""
+    """Tests that need a real broker: dead letters, and the wait of a group's first member."""
 
     @pytest.fixture
     def topic(self, apache_kafka: ApacheKafkaServer) -> str:

@@ -1,7 +1,7 @@
-"""Sending to Kafka in transactions: all of a call is there, or nothing of it.
+"""Sending to Kafka in transactions: either all messages of a call are there, or none.
 
-What consumers see is tested on Apache Kafka and on noida-db, for the mock cluster shows everybody what was
-aborted. How brokers fail is tested on the mock cluster.
+The tests of consumers run on Apache Kafka and on noida-db, because the mock cluster shows aborted messages to
+everybody. The tests of failing brokers run on the mock cluster.
 """
 
 import asyncio
@@ -28,10 +28,10 @@ from triggers.providers.kafka import transactions
 from triggers.providers.kafka.provider import Kafka
 from triggers.providers.kafka.transactions import TransactionalPublisher
 
-#: What has transactions that it aborts.
+#: The servers that can abort transactions.
 Transacting = NoidaServer | ApacheKafkaServer
 
-#: Kafka's numbers of what a transaction consists of.
+#: Kafka's numbers of the requests of a transaction.
 INIT_PRODUCER_ID, END_TXN = 22, 26
 
 #: More than the broker takes; and more than the client does.

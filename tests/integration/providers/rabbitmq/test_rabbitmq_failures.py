@@ -1,4 +1,4 @@
-"""RabbitMQ on bad days, over both wires: refusals, cuts, slow services, and what is no message."""
+"""RabbitMQ on bad days, over both protocols: refusals, cuts, slow services, and invalid messages."""
 
 import logging
 import socket
@@ -68,7 +68,7 @@ class Site:
         """Open a receiver that is closed with the test."""
         place = destination or self.name
         receiver = drive(provider.open_receiver(place, subscription=self.name, name="a"))
-        # The line may be gone by then.
+        # The connection may be lost when this runs.
         self.closing.callback(lambda: _fails(lambda: drive(receiver.close())))
         return receiver
 
@@ -83,7 +83,7 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
 
 @pytest.fixture
 def finally_() -> Iterator[ExitStack]:
-    """What the test does at its end."""
+    """Callbacks that run at the end of the test."""
     with ExitStack() as stack:
         yield stack
 
@@ -179,7 +179,7 @@ def test_what_was_held_when_the_broker_took_no_dead_letter_comes_again(site: Sit
 
 
 def test_what_the_broker_did_not_take_uses_up_nothing_of_the_connection(site: Site) -> None:
-    """A connection to RabbitMQ has 64 sessions; here as many channels, too."""
+    """A connection to RabbitMQ has 64 sessions. In this test it also has 64 channels."""
     provider = site.open()
     site.receive(provider)
     fill(site, f"full-{site.name}")
@@ -227,11 +227,11 @@ def test_a_consumer_goes_on_while_the_broker_takes_no_messages(
 
         eventually(refused_for_the_disk)  # RabbitMQ says so when something was sent, and in its own time
         assert refused_for_the_disk()
-        for _ in range(20):  # each by a call of its own
+        for _ in range(20):  # one call for each message
             drive(receiver.acknowledge(drive(take(receiver, 1))))
 
         server.control("set_disk_free_limit", "10MB")
-        assert bodies(drive(take(receiver, 1))) == ["late"]  # RabbitMQ reads the one that it had
+        assert bodies(drive(take(receiver, 1))) == ["late"]  # RabbitMQ now reads what it had
 
 
 def test_the_first_host_that_answers_is_used(site: Site) -> None:
@@ -277,7 +277,7 @@ def _fails(work: Any) -> bool:
 def test_a_service_longer_than_the_heartbeat_keeps_its_message(
     rabbitmq_server: RabbitmqServer, rabbitmq4_server: RabbitmqServer
 ) -> None:
-    # Longer where everything takes longer: a connection that stood still so long is lost, and rightly so.
+    # Longer on a slow machine: a connection without traffic for this time counts as lost.
     heartbeat = min(20, round(2 * measured()))
     with ExitStack() as closing:
         held: list[tuple[Receiver, Receiver, Arrival]] = []

@@ -127,7 +127,7 @@ def test_a_queue_that_has_had_its_time_goes_away(
 
 
 def depth_of(server: RabbitmqServer, queue: str) -> int | None:
-    """Count what waits in a queue; None where there is no such queue."""
+    """Count the messages that wait in a queue. Return None if the queue does not exist."""
     connection = raw(server)
     try:
         return int(connection.channel().queue_declare(queue, passive=True).method.message_count)
@@ -199,7 +199,7 @@ def test_a_temporary_queue_may_be_gone_by_then(amqp: Amqp) -> None:
 
 def test_another_broker_would_deliver_at_once(amqp: Amqp, monkeypatch: pytest.MonkeyPatch) -> None:
     receiver = drive(amqp.open_receiver("orders", subscription="s", name="a"))
-    # What RabbitMQ says of itself, as another broker would.
+    # Pretend that the broker does not identify itself as RabbitMQ.
     monkeypatch.setattr(AmqpConnection, "is_rabbitmq", False)
 
     with pytest.raises(ConfigurationError, match=r"^delivery_time: "):

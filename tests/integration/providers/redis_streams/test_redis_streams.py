@@ -25,7 +25,7 @@ CLAIM_IDLE = timedelta(seconds=0.3)
 
 @pytest.fixture
 def make(redis_url: str) -> Iterator[Callable[..., RedisStreams]]:
-    """Make a provider of its own connections: ``make()``, ``make("&trim=acknowledged")``."""
+    """Make a provider with its own connections: ``make()``, ``make("&trim=acknowledged")``."""
     made: list[RedisStreams] = []
 
     def make_one(options: str = "") -> RedisStreams:

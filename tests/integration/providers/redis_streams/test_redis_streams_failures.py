@@ -308,7 +308,7 @@ def receive_through_failures(receiver: StreamReceiver) -> list[Arrival]:
     return []
 
 
-# What can never work ------------------------------------------------------------------------------------
+# Configuration that can never work ----------------------------------------------------------------------
 
 
 def test_a_key_that_is_no_stream_is_a_wrong_destination(redis_url: str, client: Any) -> None:

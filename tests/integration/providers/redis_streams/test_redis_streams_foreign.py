@@ -1,4 +1,4 @@
-"""What others put into the keys of the provider, or take from them, holds up nothing but itself."""
+"""If others add entries to the provider's keys, or remove some, all other messages go on."""
 
 import logging
 import struct

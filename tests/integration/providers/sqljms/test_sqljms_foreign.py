@@ -42,7 +42,7 @@ CREATE TABLE dms_limbo (limbo_name VARCHAR(250) NOT NULL, limbo_id NUMERIC(19) N
 CREATE TABLE dms_limbo_msg (msg_id NUMERIC(19) NOT NULL, message_body VARCHAR(250) NOT NULL)
 """
 
-#: What a version of ours that did not look would have added to them.
+#: A version of doubtless without this check would have added these tables.
 ADDED = """;
 CREATE TABLE dms_schema (name VARCHAR(9) PRIMARY KEY, value INTEGER NOT NULL);
 INSERT INTO dms_schema VALUES ('version', 1), ('identity', 7)

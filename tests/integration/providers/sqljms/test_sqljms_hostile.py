@@ -1,4 +1,4 @@
-"""Rows that are no messages, with good ones between: each is run or parked, and the good ones run once."""
+"""Some rows are not valid messages. Each row is run or parked, and the good rows run once."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -31,7 +31,7 @@ HOSTILE = [100, pytest.param(sized(500, full=5000), marks=pytest.mark.prove)]
 
 DEEP = "[" * 100_000
 
-#: What either database takes: a change of the message :id, and what it is told.
+#: Changes to the message :id that both databases accept, with their parameters.
 ANYWHERE: Sequence[tuple[str, dict[str, Any]]] = [
     (f"UPDATE {table} SET {change} WHERE msg_id = :id", told)  # noqa: S608  (ours)
     for table, change, told in (
@@ -75,7 +75,7 @@ PROPERTIES: Sequence[tuple[Any, Any, Any]] = [
     (3, "a", None),
 ]
 
-#: What only SQLite takes: its columns have no types.
+#: Changes that only SQLite accepts, because its columns have no types.
 SQLITE: Sequence[tuple[str, dict[str, Any]]] = [
     (f"UPDATE dms_msg SET {column} = {value} WHERE msg_id = :id", {})  # noqa: S608  (ours)
     for column in (

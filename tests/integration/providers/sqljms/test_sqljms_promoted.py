@@ -33,7 +33,7 @@ def pooler() -> Iterator[PgBouncer]:
 
 
 async def _sent(url: str, count: int) -> list[str]:
-    """Send messages without a uuid from a process of its own; return their ids."""
+    """Send messages without a uuid through a new provider, like another process. Return their ids."""
     provider = SqlJms.from_url(url)
     names = await provider.send(QUEUE, [Message(body=number) for number in range(count)])
     await provider.close()
@@ -84,7 +84,7 @@ async def test_no_number_of_the_limbo_comes_twice(
     postgres_pair: Pair, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def put(uuid: str) -> int:
-        """Let a message wait, from a process of its own; return its number."""
+        """Put a message into limbo through a new connection, like another process. Return its number."""
         limbo = Limbo.from_url(postgres_pair.url)
         message = Message(body="", uuid=uuid)
         await limbo.put([LimboEntry(component="shop", port="OUT", message=message, due=instant(0))])
@@ -143,7 +143,7 @@ async def test_a_sender_takes_no_number_of_lost_tables_for_another_queue(postgre
 
 
 async def test_a_consumer_is_given_no_message_of_a_queue_that_got_its_number(postgres_url: str) -> None:
-    """As above, while its consumers run: what is theirs there, they have to find anew."""
+    """Another queue gets a lost queue's number while its consumers run. They look up their queue again."""
     provider, another = (SqlJms.from_url(postgres_url) for _ in range(2))
     receiver = await provider.open_receiver(QUEUE, subscription="book", name="one")
     assert await receiver.receive(10, timedelta(0)) == []

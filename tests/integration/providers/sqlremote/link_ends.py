@@ -151,13 +151,13 @@ class Side:
 
     @property
     def p(self) -> tuple[int, int, int]:
-        """What the vectors call P: log_sent, confirm_sent, resend_count."""
+        """P of the test vectors: log_sent, confirm_sent, resend_count."""
         outgoing = self.row().watermark.outgoing
         return outgoing.log_sent, outgoing.confirm_sent, outgoing.resend_count
 
     @property
     def s(self) -> tuple[int, int]:
-        """What the vectors call S: log_received, rereceive_count."""
+        """S of the test vectors: log_received, rereceive_count."""
         incoming = self.row().watermark.incoming
         return incoming.log_received, incoming.rereceive_count
 

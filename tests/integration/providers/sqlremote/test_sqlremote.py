@@ -116,7 +116,7 @@ def test_the_work_of_a_link_is_not_echoed_but_goes_to_the_other_links(link_datab
 
         assert (x.got, y.p) == ([], (0, 0, 0)), "nothing went back"
         assert y.row("third").watermark.outgoing.log_sent == 1
-        assert y.carrier.list("third-y"), "and the third one is told"
+        assert y.carrier.list("third-y"), "and the third end receives it"
 
 
 def test_a_transaction_that_fails_is_parked_and_can_be_run_after_all(pair: tuple[Side, Side]) -> None:
@@ -305,7 +305,7 @@ def test_the_gate_opens_every_so_often(link_databases: Sequence[str]) -> None:
     with linked(link_databases, send="every 00:10:00") as (x, y):
         x.commit("a")
         both(x, y)
-        assert x.p[0] == 1, "who was never served is due at once"
+        assert x.p[0] == 1, "a peer that was never served is due immediately"
 
         x.commit("b")
         both(x, y, rounds=5)
@@ -323,7 +323,7 @@ def test_a_message_from_nobody_is_kept_aside_and_told_of(
         x.run()
         names = x.carrier.list("y")
         assert isinstance(names, list)
-        *_, name = names  # its greeting, what it says of the other direction, and the work
+        *_, name = names  # its greeting, its state of the other direction, and the work
         signed = x.carrier.get("y", name)
         assert isinstance(signed, bytes)
         for data in (b"work for you", signed[:-1] + bytes([signed[-1] ^ 1])):

@@ -1,4 +1,4 @@
-"""Databases whose tables are captured change the same rows, and are equal in the end."""
+"""Databases with captured tables change the same rows, and are equal in the end."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -13,7 +13,7 @@ from tests.integration.providers.sqlremote.three_ends import ROWS, Three
 from triggers.providers.sqlremote import Change, apply_changes
 from triggers.providers.sqlremote.comparison import Difference, compare, opened
 
-#: Changes of all kinds, some of which change nothing.
+#: Changes of all kinds. Some of them change nothing.
 STATEMENTS = (
     "DELETE FROM stock WHERE id = :row",
     "UPDATE stock SET value = :value WHERE id >= :row",

@@ -1,4 +1,4 @@
-"""A peer that lost more than the log holds: its tables are extracted anew, and both directions go on."""
+"""A peer lost more than the log holds: its tables are extracted again, and both directions go on."""
 
 import os
 import stat
@@ -18,7 +18,7 @@ from triggers.providers.sqlremote.extraction.extract import extract, later_than
 from triggers.providers.sqlremote.extraction.load import load
 from triggers.providers.sqlremote.links import fresh_epoch
 
-#: What both ends keep of orders: own ones, and those that were applied.
+#: Both ends store their own orders and the applied orders of the other end.
 ORDERS = "CREATE TABLE orders (id VARCHAR(30) PRIMARY KEY, n INTEGER)"
 
 
@@ -38,7 +38,7 @@ def pair(link_databases: Sequence[str]) -> Iterator[tuple[Side, Side]]:
 
 
 def order(side: Side, name: str) -> None:
-    """Commit an order with the operation that tells of it."""
+    """Commit an order together with its operation for the other end."""
     with side.engine.begin() as connection:
         keep([{"id": name, "n": len(name)}], connection)
     side.commit({"id": name, "n": len(name)})
@@ -257,7 +257,7 @@ def test_values_of_all_kinds_arrive_and_counters_go_on(pair: tuple[Side, Side], 
     assert y.got == ["one", "two", "three"]
 
 
-#: What Python has no value for that is the same: columns of PostgreSQL, and rows.
+#: Columns and rows of PostgreSQL with values that Python cannot hold exactly.
 ODD = {
     "json": (
         "doc JSONB, other JSON",

@@ -35,11 +35,11 @@ ONCE = text("INSERT INTO applied VALUES (:uuid)")
 #: The names of the remotes, and of their links at the consolidated database.
 LINKS = {"a": "orders", "third-c": "third"}
 
-#: What the alarm of a regressed subscriber demands.
+#: The option that the alarm about a regressed subscriber demands.
 CONFIRMED = re.compile(r"--confirmed (\d+)")
 
 
-#: Changes of all kinds, with which some rows move.
+#: Changes of all kinds. Some of them move rows.
 MOVING = (
     "DELETE FROM stock WHERE id = :row",
     "UPDATE stock SET value = :value WHERE id >= :row",

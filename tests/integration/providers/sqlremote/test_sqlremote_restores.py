@@ -18,7 +18,7 @@ def pair(link_databases: Sequence[str]) -> Iterator[tuple[Side, Side]]:
 
 
 def reset_both(x: Side, y: Side) -> None:
-    """Begin anew, as after an extract: what each sends, and what the other has of that."""
+    """Reset both directions, as after an extract: the sender's position, and the receiver's position."""
     for one, other in ((x, y), (y, x)):
         row = drive(one.links.history.watermarks.reset("orders", epoch=fresh_epoch()))
         begin = row.watermark.outgoing.epoch, row.watermark.outgoing.log_sent
