@@ -1,4 +1,4 @@
-"""``doubtless`` as a user starts it: a real process, in a folder of its own."""
+"""``doubtless`` as a user starts it: a real process in its own folder."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from tests.fixtures.waiting import patiently
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command answered."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -83,7 +83,7 @@ class CommandLine:
                 process.kill()
 
 
-#: A warning, and the traceback of the service that it tells of; on the same line if a rule has redacted it.
+#: A warning with the traceback of a service. After redaction the traceback is on the same line.
 _TOLD = re.compile(
     r"^\S+ WARNING .* \(row \d+\)[ .].*(?:\n  Traceback \(.*(?:\n  .*)*|\\nTraceback \(.*)\n", re.MULTILINE
 )
@@ -101,9 +101,9 @@ def finish(process: "subprocess.Popen[str]", stdin: str = "") -> Answer:
 
 
 def checked(answer: Answer) -> Answer:
-    """Return an answer in which no traceback stands, but that of a service which a log line tells of.
+    """Return an answer, after a check of its log.
 
-    And nothing was left open.
+    The log may contain the traceback of a service that a warning reports, but no other, and no open resource.
     """
     assert "Traceback" not in _TOLD.sub("", answer.err)
     assert "ResourceWarning" not in answer.err

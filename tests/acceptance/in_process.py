@@ -22,11 +22,11 @@ SERVICES = Path(__file__).parent
 
 
 class InProcess(CommandLine):
-    """Runs commands in ``folder``: in this process, or in one of their own.
+    """Runs commands in ``folder``: in this process, or in a new process.
 
-    A command gets its own streams, environment, current folder, log handlers and signal handlers, and imports
-    the modules of users anew; afterwards all is as it was. What acts on the process itself (signals, pipes,
-    terminals, encodings, a service that kills it) needs :meth:`process` or :meth:`start`.
+    A command gets its own streams, environment, current folder, log handlers and signal handlers. It imports
+    the modules of users again. Afterwards everything is as before. Tests that act on the process itself need
+    :meth:`process` or :meth:`start`: signals, pipes, terminals, encodings, a service that kills the process.
     """
 
     def __call__(self, *words: str, stdin: str = "", **settings: str) -> Answer:
@@ -43,7 +43,7 @@ class InProcess(CommandLine):
         return checked(Answer(code, *streams.written()))
 
     def process(self, *words: str, stdin: str = "", **settings: str) -> Answer:
-        """Run a command in a process of its own, to its end."""
+        """Run a command in a new process, to its end."""
         return super().__call__(*words, stdin=stdin, **settings)
 
     @contextmanager
@@ -58,7 +58,7 @@ class InProcess(CommandLine):
 
 
 def _exit_code(*words: str) -> int:
-    """Return what the process would end with; a service may end it, too."""
+    """Return the exit code that the process would have. A service may also end it."""
     try:
         main(words)
     except SystemExit as end:
@@ -130,7 +130,7 @@ def _levels() -> dict[str, int]:
 
 @contextmanager
 def own_modules(*folders: Path) -> Generator[None]:
-    """Find modules in ``folders`` as well, and forget those that came from there."""
+    """Inside the block, imports also find the services. Afterwards, forget the modules from ``folders``."""
     path = sys.path[:]
     sys.path[:] = [str(SERVICES), str(ROOT), *path]
     importlib.invalidate_caches()

@@ -29,7 +29,7 @@ from tests.integration.dashboard.browser import text_of
 from triggers import open_provider
 from triggers.testing.redis_server import RedisServer, free_port
 
-#: How often messages are sent, in seconds, and how many at once to each trigger.
+#: The seconds between two sends, and the number of messages to each trigger in a send.
 PAUSE, AT_ONCE = 0.1, 2
 
 #: Where each trigger receives from.
@@ -59,7 +59,7 @@ class Plant:
     address: str = field(init=False)
     #: The address that signs in.
     entrance: str = field(init=False)
-    #: What the next orders say, by trigger; each gets the number of the order.
+    #: The body of the next orders, by trigger. Each function gets the number of the order.
     says: dict[str, Callable[[int], str]] = field(default_factory=dict[str, Callable[[int], str]])
     log: list[str] = field(default_factory=list[str])
     _port: int = field(default_factory=free_port)

@@ -28,10 +28,10 @@ from triggers import Message, open_provider
 
 pytestmark = pytest.mark.prove
 
-#: What a stranger has sent.
+#: A stranger has sent this text.
 HOSTILE = "<script>document.title = 'hacked'</script><img src=x onerror=\"document.title='hacked'\">"
 
-#: Pages besides those that a test names.
+#: More pages, which no other test names.
 MORE = (
     *("parked?by=host", "failures", "providers", "spark", "query?trigger=book&query=orders-to-lake"),
     "security",
@@ -40,7 +40,7 @@ MORE = (
 #: How many demos are run at most until one leaves something In Doubt.
 DEMOS = 5
 
-#: What a demo says that is of interest here, before the last word of a line.
+#: Lines of a demo that matter here, without their last word.
 DEMO_SAYS = ("In Doubt, parked", "the dashboard is at")
 
 NOT_KNOWN = "IN DOUBT: an earlier run did not finish; parked (row 10)"
@@ -84,7 +84,7 @@ def served(doubtless: InProcess, redis_url: str) -> Iterator[str]:
 
 @pytest.fixture
 def page(chromium: Browser, address: str) -> Iterator[Page]:
-    """A window that has signed in; nothing in it went wrong, and nothing was asked of another address."""
+    """A window that has signed in. At the end it had no errors, and loaded nothing from another address."""
     context = chromium.new_context(viewport={"width": 1240, "height": 800})
     context.set_default_timeout(PATIENCE * 1000)
     window = context.new_page()
@@ -224,7 +224,7 @@ def violations_of(page: Page) -> list[dict[str, Any]]:
 
 
 def press(page: Page, *keys: str) -> None:
-    """Press keys, one after another; a page that is still loading hears none of ours."""
+    """Press keys, one after another. Wait first, because a page that is still loading ignores keys."""
     page.wait_for_load_state("domcontentloaded")
     for key in keys:
         page.keyboard.press(key)
@@ -274,7 +274,7 @@ def test_a_key_is_heard_as_soon_as_there_is_something_to_see(page: Page) -> None
 
 
 class Held:
-    """Keeps a file from a page, which goes on without it, until it is let go."""
+    """Holds a file back until it is released. Meanwhile the page works without it."""
 
     def __init__(self, page: Page, pattern: str) -> None:
         self._routes: list[Route] = []
@@ -331,7 +331,7 @@ def test_a_newcomer_runs_what_the_demo_left_in_doubt(chromium: Browser, demo: st
     pages.get_by_role("link", name="Parked messages").click()
     window.get_by_role("row", name="in doubt").get_by_role("link").click()
     expect(window.get_by_role("heading", name="demo-booking in doubt")).to_be_visible()
-    # One of the demo's lines is no order, and has no uuid: a worker may have been killed with it in hand.
+    # One message of the demo is not an order and has no uuid. A worker may have been killed while it ran.
     window.locator("[data-row] a").filter(has_not_text="ID:").first.click()
     expect(window.get_by_role("heading", name="Did demo-booking happen for")).to_be_visible()
     press(window, "r")

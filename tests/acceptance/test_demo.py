@@ -44,7 +44,7 @@ def test_the_demo_on_redis_accounts_for_every_line(doubtless: CommandLine) -> No
     assert summary["booked_twice"] == 0
     assert 5 - summary["in_doubt"] <= summary["rejected"] <= 5
     assert summary["killed_after"] >= 80
-    # A booking whose worker was killed before it could say so is booked, and In Doubt.
+    # If a worker was killed after a booking, before it completed the message, the booking is In Doubt.
     assert 200 - summary["in_doubt"] <= summary["booked_once"] <= 200
 
 
@@ -104,7 +104,7 @@ def test_the_demo_fails_when_a_booking_is_not_in_the_file(doubtless: CommandLine
 
 
 def _add_booking(folder: Path) -> bool:
-    """Book, behind the demo's back, what nobody sent; False while there is no table for it."""
+    """Add a booking without a message to the demo's database. Return False while its table does not exist."""
     for file in folder.glob("doubtless-demo-*/demo.sqlite3"):
         with closing(sqlite3.connect(file, timeout=30)) as bookings, bookings:
             if bookings.execute("SELECT 1 FROM sqlite_master WHERE name = 'bookings'").fetchone():

@@ -1,4 +1,4 @@
-"""The unit and the image in ``deploy/``: what they start is started here, and is told of in the docs."""
+"""These tests start the services of the unit and the image in ``deploy/``. The docs show both files."""
 
 import configparser
 import json
@@ -44,13 +44,13 @@ def shop(tmp_path: Path) -> Path:
 
 
 class Container(NamedTuple):
-    """What the image makes of a service, below a folder; the volume may be that of another container."""
+    """The image with a service, as files below a folder. The volume may belong to another container."""
 
     folder: Path
 
     @classmethod
     def of(cls, shop: Path, root: Path) -> "Container":
-        """Copy what the image copies; the volume is there already, or is made now, as an empty one is."""
+        """Copy the files that the image copies. Make an empty volume if it does not exist."""
         container, image = cls(root), instructions()
         *names, target = image["COPY"].split()
         container.path(target).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Nine faults of a real plant: each is seen on Overview within ten seconds, and fires its alert alone."""
+"""Nine faults of a real plant: Overview shows each within ten seconds, and only its alert fires."""
 
 import re
 import signal

@@ -17,7 +17,7 @@ from triggers.dashboard import Access, Role, Token, create_app
 from triggers.dashboard.app import DONE, SHOWN
 from triggers.security.recorder import SecurityLogging
 
-#: The card in a body, and the one that an error quotes.
+#: The card number in a body, and the card number in an error.
 IN_BODY, IN_ERROR = "4111111111111111", "5555555555554444"
 
 SERVICE = f"""
@@ -40,7 +40,7 @@ WITH_BODIES = {"messages.db", "events.db"}
 
 @pytest.fixture
 def careless() -> Iterator[None]:
-    """A user whose new files anybody may read and write."""
+    """A user with a umask that lets anybody read and write new files."""
     before = os.umask(0)
     yield
     os.umask(before)
@@ -48,7 +48,7 @@ def careless() -> Iterator[None]:
 
 @pytest.fixture
 def fleet(doubtless: InProcess, careless: None) -> InProcess:
-    """What is left after messages were sent, queued, run, parked, and looked at."""
+    """A folder in which messages were sent, queued, run, parked and viewed."""
     (doubtless.folder / "service.py").write_text(SERVICE)
     provider = "sqlite:///messages.db"
     queue = ("--queue", "queue.db", "--encrypt", "env:PAY_KEY")
@@ -139,7 +139,7 @@ def test_no_route_answers_without_its_role(site: Starlette) -> None:
         with visitor(site, mine) as somebody:
             shown = {path for path in SHOWN if somebody.get(path).status_code != 403}
             assert shown == {path for path, (_, needed) in SHOWN.items() if mine >= needed}
-            # Not without what only the forms of a session have, whoever it is.
+            # Nobody may change anything without the token that is only in the session's forms.
             assert {somebody.post(path, {"csrf": "guessed"}).status_code for path in DONE} == {403}
 
 

@@ -253,7 +253,7 @@ def test_each_process_of_a_run_reads_the_file_that_was_named(doubtless: InProces
     (service / "doubtless.toml").rename(service / "other.toml")
     config = ("--config", "other.toml")
     doubtless("send", "orders", "-", *config, stdin=LINE)
-    doubtless("doctor", "service", *config)  # makes the history's tables, so that no two processes do at once
+    doubtless("doctor", "service", *config)  # makes the tables before two processes need them
 
     ran = doubtless.process(*config, "run", "service", "--processes", "2", "--until-idle", "0.1")
 

@@ -118,7 +118,7 @@ class TestRunningConsumers:
 
         assert begun == []
 
-    # It waits until nothing was heard for 15 seconds, of which each store itself is asked in its contract.
+    # The test waits for 15 seconds of silence. The contract of each store also covers this.
     @pytest.mark.parametrize(
         "history_url", ["sqlite", pytest.param("redis", marks=pytest.mark.prove)], indirect=True
     )

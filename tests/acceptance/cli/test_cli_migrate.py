@@ -17,7 +17,7 @@ COUNT = 40
 #: Values by their names.
 Values = Mapping[str, Any]
 
-#: What each service does.
+#: Each service calls this function.
 _NOTE = """
 
 def _note(uuids: list[str | None]) -> None:
@@ -40,7 +40,7 @@ RARE: Mapping[int, dict[str, Any]] = {
     38: {"joinType": "2", "joinTimeout": "60000"},
 }
 
-#: What the triggers together have in their decorators.
+#: The options of the decorators. Together the triggers use all of them.
 OPTIONS = (
     *(f'join="{join}"' for join in ("all", "any", "one")),
     *(f'acknowledge_mode="{mode}"' for mode in ("auto", "dups_ok")),

@@ -52,7 +52,7 @@ def name() -> str:
 
 
 class Desk:
-    """The command line beside a module whose trigger ``book`` receives from a destination."""
+    """The command line and a module. The module's trigger ``book`` receives from a destination."""
 
     def __init__(self, doubtless: InProcess, history: str, provider: str, destination: str) -> None:
         self.doubtless, self.history, self.provider = doubtless, history, provider

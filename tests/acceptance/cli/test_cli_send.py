@@ -167,7 +167,7 @@ def endless(doubtless: InProcess) -> Callable[[RedisServer], "subprocess.Popen[s
         write(doubtless.folder, map(line, range(200_000)))
         process = doubtless.start("send", "orders", "orders.jsonl", "--provider", server.url)
         with connected(server.url) as client:
-            # The second batch goes out when the first is answered: from then on the command knows of it.
+            # The second batch goes out after the answer to the first, so the command has that answer.
             eventually(lambda: client.xlen("orders") > SEND_BATCH)
         return process
 

@@ -192,7 +192,7 @@ def test_who_has_read_enough_of_a_help_is_told_of_no_error() -> None:
     assert (ended.returncode, ended.stderr) == (1, "")
 
 
-#: What each shell does when Tab is pressed after the words that it is given.
+#: A script for each shell that completes the given words as if the user pressed Tab.
 PRESSED = {
     "bash": """
         eval "$(doubtless --show-completion)"
@@ -218,7 +218,7 @@ PRESSED = {
 
 
 def press_tab(shell: str, folder: Path, *words: str) -> list[str]:
-    """Return what ``shell`` would offer after these words, of which the last is not finished."""
+    """Return the completions that ``shell`` offers for these words. The last word is not finished."""
     if shutil.which(shell) is None:
         missing(shell, f"apt-get install {shell}")
     programs = Path(sys.executable).parent

@@ -10,7 +10,7 @@ import typer
 
 from triggers.cli import app
 
-#: What is said for each argument, and for each option that has to be given.
+#: A valid value for each argument, and for each required option.
 USUAL: Mapping[str, Sequence[str]] = {
     "client": ["client"],
     "destination": ["orders"],
@@ -43,10 +43,10 @@ QUICK: Mapping[str, Sequence[str]] = {
     "yes": ["--yes"],
 }
 
-#: Commands whose files are XML.
+#: Commands that read XML files.
 READ_XML = {("patchbay", "convert"), ("migrate", "atg")}
 
-#: Those that every command has.
+#: Options of every command.
 GENERAL = {"json", "verbose", "config"}
 
 
@@ -60,7 +60,7 @@ class Parameter:
 
     @property
     def type(self) -> Any:
-        """What its values are, or each of them where it takes several."""
+        """The type of its value, or of each value if it takes several."""
         known = self.option.type_descriptor.annotation
         return (get_args(known) or (known,))[0]
 

@@ -1,4 +1,4 @@
-"""Examples of the docs while copies come in the middle of a run, in two processes, also when those die."""
+"""Examples of the docs run in two processes. Copies arrive in the middle of a run, and processes die."""
 
 import json
 import sqlite3
@@ -25,7 +25,7 @@ DECLARED = "resolver=already_sold)\n"
 #: That time, in seconds.
 LEASE = max(6.0, patience(6.0))
 
-#: What is sold, each time twice. A worker fetches ten at a time: one has originals, the other their copies.
+#: The sales; each is sent twice. A worker fetches ten at a time: one has originals, the other their copies.
 SALES = [f"sale-{number}" for number in range(10)]
 
 #: How many orders a worker of the demo is at.

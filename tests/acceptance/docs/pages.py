@@ -10,7 +10,7 @@ from pathlib import Path
 from tests import ROOT
 from tests.fixtures.waiting import PATIENCE
 
-#: What the pages call the reader's Redis.
+#: The URL of the reader's Redis in the pages.
 READERS_REDIS = "redis://127.0.0.1:6379/0"
 
 _FENCE = re.compile(r"^```(?P<kind>.*)$")
@@ -98,7 +98,7 @@ def follow(page: Path, folder: Path, redis_url: str, environment: Mapping[str, s
 
 
 def run_in_bash(command: str, folder: Path, settings: Mapping[str, str], seconds: float = PATIENCE) -> str:
-    """Return all that a command prints, also what its shell says of one that is killed."""
+    """Return all output of a command, and its shell's message if the command is killed."""
     words = ["bash", "-c", f"exec 2>&1; {command}\n:"]
     ended = subprocess.run(
         words, cwd=folder, env=settings, capture_output=True, text=True, check=False, timeout=seconds

@@ -13,7 +13,7 @@ from tests import ROOT
 from tests.acceptance.docs.pages import blocks, pages
 from triggers.cli import app
 
-#: What ends a command in a line.
+#: These words end a command in a line.
 ENDS = {"|", "&&", ">", ";"}
 
 

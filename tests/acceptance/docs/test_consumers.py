@@ -49,7 +49,7 @@ def nats() -> Generator[dict[str, str]]:
 
 @pytest.fixture
 def addresses(request: pytest.FixtureRequest, page: Path) -> Iterator[dict[str, str]]:
-    """What to write instead of the addresses of a page, whose server runs."""
+    """The addresses in a page, each with the address of a running server that replaces it."""
 
     def rabbitmq() -> dict[str, str]:
         url: str = request.getfixturevalue("rabbitmq_url")

@@ -26,7 +26,7 @@ def name_of(page: Path) -> str:
 
 
 def proved(page: Path) -> ParameterSet:
-    """Leave a page to ``make prove``: each starts a process of its own, or several."""
+    """Test a page only in ``make prove``, because each page starts one or more processes."""
     marks = [pytest.mark.prove]
     if is_about_spark(page):
         marks += [SPARK_PROCESSES, pytest.mark.timeout(LONGEST)]

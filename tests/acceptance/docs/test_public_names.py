@@ -14,7 +14,7 @@ from tests.acceptance.docs.pages import pages
 
 SOURCES = [*pages(), *sorted((ROOT / "examples").rglob("*.py"))]
 
-#: Packages whose public names are those in their ``__all__``, and modules whose names are public without one.
+#: Packages with public names in ``__all__``, and modules without ``__all__`` that are public as a whole.
 PUBLIC = (
     "doubtless",
     "doubtless.*",
@@ -41,7 +41,7 @@ PUBLIC = (
     "triggers.testing*",
 )
 
-#: What looks like a module of ours and is none: loggers.
+#: Loggers that look like modules of doubtless.
 OTHERS = {"triggers.retrieval_failures", "triggers.security", "triggers.verdicts"}
 
 _IMPORTED = re.compile(
@@ -74,7 +74,7 @@ def why_not_public(path: str) -> str | None:
 
 
 def split(path: str) -> tuple[str, list[str]]:
-    """Return the module of a dotted path, and the attributes behind it; a face's name is no module."""
+    """Return the module of a dotted path, and its attributes. A name in ``__all__`` is not a module."""
     parts = path.split(".")
     for count in range(1, len(parts)):
         module, name = ".".join(parts[:count]), parts[count]

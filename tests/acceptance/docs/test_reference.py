@@ -1,4 +1,4 @@
-"""What the docs list is what there is: settings, options, commands, keys, tables, permissions."""
+"""The docs list exactly the settings, options, commands, keys, tables and permissions that exist."""
 
 import inspect
 import re
@@ -124,7 +124,7 @@ def pattern_of(key: str) -> str:
 
 
 def use_everything(url: str) -> None:
-    """Complete, fail, recover, leave STARTED, park and tell of messages, with a consumer that is alive."""
+    """Complete, fail, recover, leave STARTED, park and report messages, with a running consumer."""
 
     @trigger("orders", name="book-order")
     def book(body: bytes) -> None:

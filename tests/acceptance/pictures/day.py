@@ -129,7 +129,7 @@ def complete(store: KeepsBeside, trigger: str) -> None:
 
 
 def draw(store: KeepsBeside, trigger: str, now: datetime) -> None:
-    """Add the steps of a day: more by day than by night, with failures of late, and a pause."""
+    """Add the steps of a day: more by day than by night, recent failures, and a pause."""
     charts, new, failed, parked, spent = kept_in(store).charts, 0, 0, 0, 0
     for ago in range(25 * 60, -30, -1):  # some pictures are made later
         at = now - timedelta(minutes=ago)
