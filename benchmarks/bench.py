@@ -58,7 +58,7 @@ class Bench:
         return redis.Redis(port=self.server.port)
 
     def idle_trigger(self, name: str) -> Trigger[[Message], None]:
-        """Return a trigger whose service does nothing."""
+        """Return a trigger with a service that does nothing."""
 
         @trigger("queue", name=name, history=self.server.url)
         def idle(message: Message) -> None:

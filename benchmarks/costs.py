@@ -1,4 +1,4 @@
-"""What a page of the dashboard costs: processor time here and in the server, and statements.
+"""The costs of a dashboard page: processor time here and in the server, and statements.
 
 Unlike the time on the clock, these numbers hardly change if the machine has other work.
 """
@@ -78,13 +78,13 @@ def redis_seconds(client: Any) -> float:
 
 
 def redis_memory(client: Any) -> int:
-    """Return the bytes that the data of a Redis take, without those that wait to be written to its log."""
+    """Return the bytes of the data in Redis, without the bytes that wait for its append-only file."""
     info = client.info("memory")
     return int(info["used_memory"]) - int(info["mem_aof_buffer"])
 
 
 def _spent(pid: int) -> float:
-    """Return the processor time of a process and its children, also of those that have ended."""
+    """Return the processor time of a process and its children, including children that have ended."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
     own, others = Path(f"/proc/{pid}/stat"), [Path(f"/proc/{child}/stat") for child in children]
     return seconds_in(own, dead=True) + sum(map(seconds_in, others))

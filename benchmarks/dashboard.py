@@ -1,6 +1,6 @@
-"""How long each page of the dashboard takes with 100,000 parked messages, also while they are counted.
+"""The time of each dashboard page with 100,000 parked messages, with and without a count in progress.
 
-Then what each page costs while nothing is counted: processor time, and statements.
+Then the costs of each page while nothing is counted: processor time, and statements.
 
 ``python -m benchmarks.dashboard [STORE ...] [--parked COUNT] [--entries COUNT]``: on a SQLite file, and on
 private servers of Redis and PostgreSQL. Their history also remembers five million messages.

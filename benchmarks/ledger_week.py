@@ -41,7 +41,7 @@ _PIECE = 5_000
 #: The report lists commands that take longer, in milliseconds.
 SLOW = 20.0
 
-#: Writes batches `first` to `last`: the one that is n seconds old is over in `life` - n seconds.
+#: Writes batches `first` to `last`. A batch that is n seconds old expires in `life` - n seconds.
 _FILL = """
 local ledger, life = KEYS[1] .. ':batches', tonumber(ARGV[3])
 local clock = redis.call('TIME')
@@ -96,7 +96,7 @@ def _run_batch(store: HistoryStore, name: str) -> None:
 
 
 def _fill(client: Any, batches: int, expired: int) -> None:
-    """Write batches of which so many are over, each a second older than the next."""
+    """Write batches, each a second older than the next. The oldest ``expired`` batches have expired."""
     life = int(timedelta(seconds=WEEK).total_seconds() * 1000)
     oldest = WEEK + expired
     for first in range(oldest - batches + 1, oldest + 1, _PIECE):

@@ -37,8 +37,8 @@ SPARED = 2
 class PostgresGround:
     """Two servers: ``primary`` takes writes, ``standby`` follows it. A pooler is in front of the primary.
 
-    Where the standby is ``synchronous``, a commit is answered when it has it. ``account`` is the superuser,
-    whom both servers know.
+    If the standby is ``synchronous``, it has a commit before the primary answers. Both servers have the same
+    superuser, ``account``.
     """
 
     primary: PostgresServer
@@ -131,10 +131,10 @@ class PostgresGround:
         return self._replace(uuids)
 
     def _replace(self, uuids: Sequence[str]) -> Losses:
-        """Promote the standby, and tell what the dead primary knew that it does not; that follows then.
+        """Promote the standby, and return what only the dead primary knew. It becomes the new standby.
 
-        A pooler's clients would not notice that the server behind it is another one; so it starts anew. It is
-        down while the dead primary is looked into, or they would go on there, and nobody would count it.
+        Clients of a pooler would not notice the new server behind it, so the pooler restarts. It is down
+        while the dead primary is read. Otherwise clients would go on there, and nobody would count that.
         """
         self.primary, self.standby = self.standby, self.primary
         self.ask("SELECT pg_promote()")

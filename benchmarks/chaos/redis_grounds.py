@@ -35,10 +35,10 @@ JUMP = 20
 
 @dataclass(frozen=True, slots=True)
 class SentinelGround:
-    """A master, its replica and three Sentinels; the servers' clocks may be made to jump.
+    """A master, its replica and three Sentinels. The test may make the servers' clocks jump.
 
-    With ``confirmed`` writes, those that no replica has are not counted on: a failover loses none that was
-    answered, and no backup, which is older, is put back.
+    With ``confirmed`` writes a failover loses no write that was answered, because a replica has each of them.
+    Then the test does not restore backups, which are older.
     """
 
     folder: Path

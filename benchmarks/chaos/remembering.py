@@ -1,4 +1,4 @@
-"""The entries that a document history remembers, and those that a server lost."""
+"""The entries that a document history remembers, and the entries that a server lost."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ _PIECE = 5000
 
 @dataclass(slots=True)
 class Losses:
-    """The uuids whose entries or parked messages a server forgot.
+    """The uuids of entries or parked messages that a server forgot.
 
     ``forgotten``: nothing is left of the entry.
     """

@@ -23,8 +23,8 @@ T = TypeVar("T")
 #: A consumer logs this if its history has forgotten something.
 ANNOUNCEMENT = "are NEW again"
 
-#: The longest moment on either side of an effect, in seconds: so that troubles, some of which take seconds,
-#: happen to consumers at work.
+#: The longest pause on either side of an effect, in seconds. Some troubles take seconds, and they must hit
+#: working consumers.
 LONGEST_MOMENT = 0.02
 
 #: How many messages are sent after a loss, so that every consumer claims something.

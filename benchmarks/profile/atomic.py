@@ -1,9 +1,8 @@
 """Where the processor time of one atomic message on PostgreSQL goes.
 
-``python -m benchmarks.profile.atomic`` runs the consumer of the bench's atomic row, with ten messages fetched
-at once, and asks Python's own profiler, with the clock of the worker's thread, what the parts of a message
-took of it. Waiting for the server does not count. The profiler makes small functions look greater
-than they are.
+``python -m benchmarks.profile.atomic`` runs the consumer of the bench's atomic row, which fetches ten
+messages in one call. Python's profiler measures each part of a message with the clock of the worker's thread.
+Waiting for the server does not count. The profiler makes small functions look more expensive than they are.
 """
 
 import cProfile
@@ -42,13 +41,13 @@ PARTS = (
 
 @dataclass(slots=True)
 class Profiled(OurMessages):
-    """The trigger of the row, whose worker's thread is profiled from its first message to its last."""
+    """The trigger of the row. The profile covers its worker's thread from the first message to the last."""
 
     profile: cProfile.Profile | None = None
     messages: int = 0
 
     def make_trigger(self, note: Callable[[int], None]) -> Trigger[..., None]:
-        """Return the trigger, which begins and ends the profile from the thread that it runs on."""
+        """Return the trigger. It starts and ends the profile in the thread that it runs on."""
         profile, done = self.profile, 0
 
         def note_too(number: int) -> None:

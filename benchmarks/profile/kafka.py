@@ -34,7 +34,7 @@ _PAIRS = (("consumer", "loop"), ("consumer", "loop of a hundred"), ("batches", "
 
 @dataclass(slots=True)
 class Clocked(Steady):
-    """A destination at whose first and last message the clocks are read."""
+    """A destination that reads the clocks at its first and its last message."""
 
     client: Any = None
     messages: int = 0

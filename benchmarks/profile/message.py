@@ -33,13 +33,13 @@ LEASE, LIFE = timedelta(seconds=30), timedelta(days=7)
 #: A command that does nothing, packed.
 EMPTY = b"*1\r\n$4\r\nPING\r\n"
 
-#: The trigger whose history the layers below ``handle()`` are asked of.
+#: The measurements of the layers below ``handle()`` use this trigger's history.
 NAME = "profiled"
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A kind of message: its material, what the history is asked about it, and what is done by hand."""
+    """A kind of message: how to make it, its calls to the history, and the same work by hand."""
 
     name: str
     make: Callable[[Bench, int], Sequence[Message]]

@@ -29,7 +29,7 @@ from triggers.testing.redis_server import RedisServer
 #: Processor time in seconds, by who used it.
 Usage = Mapping[str, float]
 
-#: What the names of the JVM's threads begin with, as Linux has them, and what they are told as.
+#: The first letters of the names of the JVM's threads in Linux, and their names in the report.
 _THREADS = {
     "Executo": "JVM: tasks",
     "Writer": "JVM: to Python",
@@ -71,10 +71,10 @@ class _Profile:
         self.rows, self.batches = rows, batches
         self.numbers = count()
         context: Any = spark.sparkContext
-        self.jvm = int(context._jvm.java.lang.ProcessHandle.current().pid())  # noqa: SLF001  (there is no other way)
+        self.jvm = int(context._jvm.java.lang.ProcessHandle.current().pid())  # noqa: SLF001  (no public way exists)
 
     def show(self, partitions: int, runs: int) -> None:
-        """Run, and print what a row costs whom, in microseconds."""
+        """Run, and print the microseconds that each part spends on a row."""
         self.spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
         measured: dict[str, list[Usage]] = {name: [] for name in COMPETITORS}
         for number in range(runs + 1):

@@ -1,4 +1,4 @@
-"""A consumer on Kafka beside the loops that one would write by hand, one message at a time and in batches.
+"""Compares a consumer on Kafka with hand-written loops, one message at a time and in batches.
 
 The steady state is timed: from the first message that is worked on to the last. The loops poll, note
 the uuid with SET NX, and commit or accept. They do not note that a message is completed, so what a crash
@@ -58,7 +58,7 @@ class Topic(Work):
 
 
 def _consume_batches(work: Topic, messages: int) -> None:
-    """Run a consumer whose service gets a list."""
+    """Run a consumer with a service that gets a list."""
 
     @trigger(work.topic, name=work.topic, history=work.bench.server.url, batch=BATCH)
     def idle(together: list[Message]) -> None:

@@ -1,4 +1,4 @@
-"""What remembered entries cost: bytes of Redis for each, packed or not, and claims beside more of them."""
+"""The costs of remembered entries: bytes of Redis for each, packed or not, and the speed of claims."""
 
 from collections.abc import Iterable, Sequence
 

@@ -11,7 +11,7 @@ BUSY = 0.6
 #: How long an entry is kept, in seconds: seven days.
 KEPT = 7 * 24 * 3600
 
-#: How much longer than that Redis may hold one: a slice of half the time to live is let go as a whole.
+#: Redis may hold an entry longer by this factor, because it drops slices of half the time to live as a whole.
 LINGERING = 1.5
 
 #: Memory of one Redis shard that is given to entries, in bytes.
