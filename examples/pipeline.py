@@ -1,16 +1,16 @@
-"""A pipeline of Spark and a service that share one document history: what one has booked, the other does not.
+"""A pipeline of Spark and a service share one document history: each skips the orders of the other.
 
 Orders come from the web shop as a stream, and some of them several times. The pipeline reads them in
 micro-batches, looks up the customer's country, and writes them as JSON files. Clerks at the counter also
-type orders, and some of these are in the stream, too. :func:`book_at_the_counter` books them. Both
-have the name "book-order" in the same history, so whichever comes first books the order, and for the other it
-is a duplicate.
+type orders, and some of these are also in the stream. :func:`book_at_the_counter` books them. Both have
+the name "book-order" in the same history. So the first of the two books the order, and for the other it is
+a duplicate.
 
-    python pipeline.py                                # on a Redis server of its own
+    python pipeline.py                                # on a new Redis server
     python pipeline.py redis://127.0.0.1:6379/0       # on yours, in a database that is empty
 
-Each batch has a folder of its own, below its checkpoint's, which a batch that Spark runs again overwrites; so
-``on_replay="execute"`` is safe, and nothing stays In Doubt after a crash.
+Each batch has its own folder below the folder of its checkpoint. If Spark runs a batch again, it overwrites
+that folder. So ``on_replay="execute"`` is safe, and nothing stays In Doubt after a crash.
 """
 
 import json
