@@ -28,7 +28,7 @@ def lane(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.fixture
 def steering(tmp_path: Path) -> Iterator[Steering]:
-    """Watch and steer the services; at the end, whatever still runs may end."""
+    """Watch and steer the services. At the end of the test all running services may end."""
     steering = Steering(tmp_path)
     yield steering
     steering.let_end(*(uuid for uuid, _ in steering.noted("begun")))

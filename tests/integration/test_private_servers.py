@@ -1,4 +1,4 @@
-"""Private servers end with the process that started them, even where it is killed or they cannot start."""
+"""Private servers end with the process that started them, even if it is killed or they cannot start."""
 
 import os
 import signal

@@ -22,7 +22,7 @@ DESTINATIONS = ("orders", "invoices")
 
 CONCURRENCY = 4
 
-#: How long a run is presumed alive, so long as nobody says so: whoever meets its message waits for that.
+#: Without renewals, others presume a run alive for this time. They wait before they take its message.
 LEASE = timedelta(seconds=5)
 
 #: How long a run takes after its effect, in seconds: the server dies with some of them in flight.
@@ -35,7 +35,7 @@ def effects_of(folder: Path) -> Ledger:
 
 
 def parking_file(folder: Path) -> Path:
-    """Where messages are kept while no server can take them."""
+    """The file that parks messages while no server can store them."""
     return folder / "parked.sqlite3"
 
 

@@ -1,4 +1,4 @@
-"""Orders that reach consumers, what becomes of their messages then, and a history that is away."""
+"""Commands reach consumers, change the fate of their messages, and wait while the history is away."""
 
 import asyncio
 import threading
@@ -66,13 +66,13 @@ class Work:
 
 
 def is_connected(url: str, stream: str) -> bool:
-    """Whether the provider knows of a living consumer of a subscription."""
+    """Whether the provider knows a running consumer of a subscription."""
     with connected(url) as client:
         return bool(client.keys(f"{{{stream}}}:doubtless:consumer:{stream}:worker*"))
 
 
 def held(url: str, stream: str) -> int:
-    """Count the messages that the consumer "worker" was handed and has not answered."""
+    """Count the messages that the consumer "worker" received and has not acknowledged."""
     with connected(url) as client:
         found = client.xinfo_consumers(stream, stream)
     return sum(one["pending"] for one in found if one["name"].startswith(b"worker"))

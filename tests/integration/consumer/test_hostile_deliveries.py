@@ -115,7 +115,7 @@ def redis_streams(redis_url: str, name: str, hostile: int) -> Iterator[Front]:
 
 
 def send_all(front: Front) -> tuple[int, Sequence[str]]:
-    """Send everything; return how much the server took, and the uuids of the good messages in between."""
+    """Send everything. Return how many messages the server took, and the uuids of the good messages."""
     provider, good = open_provider(front.url), list[str]()
     for first in range(0, len(front.hostile), BETWEEN):
         front.send(front.hostile[first : first + BETWEEN])

@@ -121,7 +121,7 @@ def test_tasks_share_a_few_connections_and_calls(private_redis: RedisServer, tas
 def test_of_copies_that_run_into_each_other_one_runs(redis_url: str, tasks: Lane) -> None:
     ran: list[str | None] = []
     names = [str(number) for number in range(200)]
-    # A copy that comes while the first is at work waits until its lease would be over.
+    # If a copy arrives while the first message runs, it waits until the lease of that run would end.
     lease = timedelta(seconds=1)
     work = tasks.trigger("orders", lambda message: ran.append(message.uuid), concurrency=SHARING, lease=lease)
     send(redis_url, "orders", *(name for name in names for _ in "ab"))
@@ -147,7 +147,7 @@ def test_what_tasks_hold_while_the_line_is_cut_is_theirs(
         network.cut()
         cut.set()
 
-    # Without a history nothing but the receiver keeps a message from a second worker.
+    # Without a history, only the receiver keeps a message away from a second worker.
     @trigger("orders", name="orders", concurrency=SHARING, history=None)
     async def orders(message: Message) -> None:
         ran.append(message.uuid)

@@ -31,10 +31,10 @@ from triggers.testing.redis_server import RedisServer
 
 GROUPS, LENGTH = 50, 40
 
-#: So quickly comes a message again that failed for now.
+#: A message that failed transiently comes again after this time.
 QUICKLY = Redelivery(interval=timedelta(milliseconds=5), backoff=1.0)
 
-#: For each thing that a failure does: groups, their length, how often a message fails, and the settings.
+#: For each effect of a failure: the groups, their length, the failures of a message, and the settings.
 FAILING: dict[str, tuple[int, int, float, dict[str, Any]]] = {
     "rolls back": (GROUPS, LENGTH, 0.1, {"transacted": True, "redelivery": QUICKLY}),
     "suspends": (
@@ -89,7 +89,7 @@ class TestOrder:
             eventually(lambda: running.counts["orders"].get("ok") == groups * length)
 
         diary.check(groups, length)
-        # What waited for a message that failed was not given back with it, unless all were.
+        # Messages that waited behind a failed message were not given back, unless all messages were.
         assert failure == "suspends" or running.counts["orders"]["recovered"] == failing.total
         assert parked_in(redis_url, "orders") == []
 
@@ -204,7 +204,7 @@ class TestOrder:
             eventually(lambda: is_drained(redis_url, "orders"))
 
         doubtful = {one.uuid for one in parked_in(private_redis.url, "orders")}
-        # A claim or a completion of each worker may have been under way.
+        # Each worker may have had one claim or one completion in progress.
         assert len(doubtful) <= 16
         assert diary.overlapping == []
         for group, runs in diary.runs.items():

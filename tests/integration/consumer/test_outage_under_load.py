@@ -1,4 +1,4 @@
-"""A server goes away under load and comes back: nothing is lost, nothing runs twice, nothing swells.
+"""A server goes away under load and comes back: nothing is lost or runs twice, and memory stays small.
 
 With ``DOUBTLESS_FULL=1`` it stays away for 30 seconds; ``pytest -s`` shows what was measured.
 """
@@ -35,16 +35,16 @@ OUTAGE_SECONDS = sized(3, full=30)
 #: How many messages a sender sends in one call, and how many seconds it then waits.
 BATCH, REST = 10, 0.15
 
-#: After how many messages each is sent once more: a duplicate, whatever happened in between.
+#: After so many messages, the sender sends each of them again. The second one is a duplicate.
 AGAIN = 200
 
 #: Consumers soon look for messages that were given back.
 FAST = "?reclaim_interval=0.1"
 
-#: By how much a consumer may swell while a server is away, in KiB.
+#: A consumer's memory may grow by so many KiB while a server is away.
 GROWTH = 24 * 1024
 
-#: How many lines the log may have meanwhile: each worker waits longer and longer, and so has few to write.
+#: The log may have so many lines in that time. Each worker waits longer and longer, so it writes few lines.
 LINES, LINES_A_SECOND = 100, 5
 
 #: How long everything may take to be processed in the end, in seconds.
@@ -155,7 +155,7 @@ def watch(process: Process) -> Watched:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """One run: load, an outage in the middle of it, load again, and what is left in the end."""
+    """One run: load, an outage, load again, and the state at the end."""
 
     folder: Path
     provider: str
@@ -165,7 +165,7 @@ class Outage:
     give_back: Callable[[], object]
 
     def run(self) -> tuple[set[str], Watched]:
-        """Return the uuids that were sent, and what was seen meanwhile."""
+        """Return the uuids that were sent, and the measurements."""
         effects = effects_of(self.folder)
         with consuming(self.folder, self.provider + FAST, self.history, self.form) as process:
             with sending(self.provider) as senders:

@@ -1,4 +1,4 @@
-"""One call between two messages: what it does, and what becomes of the next when something fails."""
+"""One call settles a message and claims the next. If the call fails, the next message is not lost."""
 
 import gc
 import threading
@@ -237,7 +237,7 @@ def test_the_lost_reply_to_a_turn_makes_nothing_run_twice_and_nobody_in_doubt(
     def work(message: Message) -> None:
         ran.append(message.uuid)
         if message.uuid == "b":
-            # The call that has the next uuid in it is the turn from this message.
+            # The call with the next uuid is the turn after this message.
             lost.append(network.lose_reply_to(digest("c")))
 
     send(redis_url, "orders", *"abcde")
@@ -268,7 +268,7 @@ def test_a_turn_without_an_answer_is_done_again_call_by_call(
     send(redis_url, "orders", *"abcde")
     with lane.run([lane.trigger("orders", noting(ran))], redis_url, history=redis_url) as running:
         eventually(lambda: is_drained(redis_url, "orders"))
-        # The last one may be acknowledged by a turn before it is counted.
+        # A turn may acknowledge the last message before it is counted.
         eventually(lambda: running.counts["orders"].get("ok") == 5)
 
     assert ran == list("abcde")

@@ -98,7 +98,7 @@ class Person:
         self.place, self.html = place, self._browser.page(place)
 
     def wait_for(self, text: str) -> None:
-        """Wait until the page, which shows itself again, says something."""
+        """Load the page again until it contains the text."""
 
         def says() -> bool:
             self.open(self.place)

@@ -1,4 +1,4 @@
-"""Groups of parked messages: by cause, however its text differs from message to message, and by host."""
+"""Groups of parked messages: by cause, even if its text differs between messages, and by host."""
 
 import gc
 import random

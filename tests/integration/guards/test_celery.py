@@ -127,7 +127,7 @@ def test_chains_retries_results_and_failures_are_as_without_the_guard(shop: Shop
 def test_a_task_that_is_replaced_by_itself_goes_on(
     shop: Shop, tasks: Any, tmp_path: Path, *, canvas: str, dies: bool
 ) -> None:
-    """Celery gives it the id of what it replaces, and what followed the first one follows the last."""
+    """Celery gives the new task the old task's id, and runs the link of the first task after the last."""
     if dies:  # after the first page was read and replaced, before Celery has acknowledged it
         shop.environment["DIES_ONCE"] = str(tmp_path / "died")
     shop.start()
@@ -230,7 +230,7 @@ def _be_green(monkeypatch: pytest.MonkeyPatch) -> None:
     patched: Any = ModuleType("gevent.monkey")
     patched.is_module_patched = {"threading"}.__contains__
     monkeypatch.setitem(sys.modules, "gevent.monkey", patched)
-    # The guarded tasks of other tests are shared with every application that there is.
+    # Celery would share the guarded tasks of other tests with this application.
     monkeypatch.setattr("celery._state._on_app_finalizers", set[Any]())
     # A worker sets this for its whole process.
     monkeypatch.setattr("celery._state._task_join_will_block", False)

@@ -1,4 +1,4 @@
-"""The command line knows the guarded tasks of a host as it knows triggers."""
+"""The command line treats the guarded tasks of a framework like triggers."""
 
 from pathlib import Path
 

@@ -56,7 +56,7 @@ class Shop:
         return dramatiq.actor(broker=self.broker, **known)(function)
 
     def work(self) -> None:
-        """Wait until all is done, retries too."""
+        """Wait until all messages and retries are done."""
         self.broker.join("default", fail_fast=False)
         self.worker.join()
 
@@ -116,7 +116,7 @@ def test_pipelines_go_on_where_a_worker_died_before_it_sent_the_next(shop: Shop)
     first = chain.messages[0]
     chain.run()
     shop.work()
-    shop.broker.enqueue(first)  # as after the death of a worker that had not acknowledged it
+    shop.broker.enqueue(first)  # as if a worker had died before its acknowledgement
     shop.work()
 
     assert links[-1].get_result(backend=shop.backend, block=True) == "abc"
@@ -126,7 +126,7 @@ def test_pipelines_go_on_where_a_worker_died_before_it_sent_the_next(shop: Shop)
 def test_a_link_keeps_its_result_before_it_is_known_to_be_done(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that a pipeline goes on wherever its worker dies."""
+    """So the pipeline goes on, no matter when its worker dies."""
 
     def step(done: str) -> str:
         shop.done.append(done)

@@ -35,7 +35,7 @@ class Shop:
         self.done.append(order)
 
     async def receive(self, *bodies: Any, **headers: str) -> None:
-        """Let the handler have messages, one after the other."""
+        """Send messages to the handler, one after the other."""
         broker: Any
         async with TestRabbitBroker(self.broker) as broker:
             for body in bodies:

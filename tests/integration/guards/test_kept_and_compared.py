@@ -1,4 +1,4 @@
-"""``keep_result=`` and ``fingerprint=`` of the guards of hosts, with their brokers for tests."""
+"""``keep_result=`` and ``fingerprint=`` of the frameworks' guards, with the frameworks' brokers for tests."""
 
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The real workers of each host on a real broker: one effect each, however often they are killed."""
+"""The real workers of each framework are killed many times. Each order has one effect."""
 
 import random
 from collections.abc import Callable, Iterator

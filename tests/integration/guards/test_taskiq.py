@@ -185,7 +185,7 @@ async def test_a_plain_call_runs_the_function(shop: Shop) -> None:
 
 @contextmanager
 def refused(why: str) -> Generator[None]:
-    """Expect what a broker in memory makes of an error of its receiver."""
+    """Expect the error that a broker in memory raises for a failure of its receiver."""
     with pytest.raises(SendTaskError) as caught:
         yield
     assert re.search(why, str(caught.value.__cause__))

@@ -1,4 +1,4 @@
-"""Triggers that are suspended as a row of the table says, over each provider, and the rows as parameters."""
+"""Triggers that are suspended as in the rows of the table, on each provider, and the rows as parameters."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from triggers.detection.suspension import TERMS, MessageFate, Suspension, Terms,
 from triggers.providers import capabilities_of, open_provider
 from triggers.providers.backlog import Backlog
 
-#: How long it is watched that nothing runs; many times the interval of the monitors here.
+#: The tests watch for this time that nothing runs. It is many times the interval of the monitors.
 WATCHED = 0.5
 SOON = timedelta(seconds=0.05)
 
@@ -46,7 +46,7 @@ class Shop:
             raise self.failures.pop(0)
 
     def subscribe(self) -> None:
-        """Have the provider keep what is sent before a consumer is there."""
+        """Make the provider keep messages that are sent before a consumer exists."""
         provider = open_provider(self._url)
         name = self.destination
         drive(drive(provider.open_receiver(name, subscription=name, name="first")).close())
@@ -102,7 +102,7 @@ class Shop:
 
 
 def stays(shop: Shop, *runs: str) -> None:
-    """Watch for a while that nothing runs but what has run."""
+    """Watch for a while that no other messages run."""
     deadline = time.monotonic() + WATCHED
     while time.monotonic() < deadline:
         assert shop.ran == list(runs)
@@ -126,7 +126,7 @@ class Row:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings of the trigger; what must not resume it always says yes."""
+        """The settings of the trigger. Wakers that must not resume it always say yes."""
         settings: dict[str, Any] = {"transacted": self._transacted, "monitor_interval": SOON}
         if self.terms.monitor is not False:
             settings["monitor"] = lambda: bool(self._available)
@@ -193,7 +193,7 @@ class Row:
 
 
 def every_row() -> Iterator[Any]:
-    """Each row; a transient failure has two causes, by whether the trigger is transacted."""
+    """Each row. A transient failure has two causes: one for transacted triggers, and one for the others."""
     for terms in TERMS:
         causes = (False, True) if terms.kind is Suspension.RESOURCE else (bool(terms.transacted),)
         for transacted in causes:

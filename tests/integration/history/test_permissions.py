@@ -23,7 +23,7 @@ from triggers.providers.redis_streams import permissions as of_streams
 
 
 def refusals(url: str, *capabilities: Capability) -> Sequence[Refusal]:
-    """Return what an account is refused."""
+    """Return the permissions that an account is missing."""
     store = open_history(url)
     assert isinstance(store, TellingRefusals)
     try:

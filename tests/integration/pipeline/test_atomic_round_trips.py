@@ -19,11 +19,11 @@ from triggers.providers.sqljms.provider import SqlJms
 
 QUEUE = "queue://orders"
 
-#: A claim, the service's own statement, and the commit, with which the entry's end and the message's go.
+#: A claim, the service's statement, and the commit. The commit also completes the entry and the message.
 WAITED_FOR = 3
 
 
-#: Has a trigger handle the next message of the queue.
+#: Lets a trigger handle the next message of the queue.
 Deliver = Callable[[Trigger[..., Any]], Outcome]
 
 
@@ -76,7 +76,7 @@ def test_a_lone_message_waits_for_three_answers(shop: Shop, history: SqlHistory,
 
 @pytest.fixture
 def queue(postgres_url: str) -> Iterator[Deliver]:
-    """Return what sends a message to a queue of the same database, and has a trigger handle it."""
+    """Return a function that sends a message to a queue of the same database and lets a trigger handle it."""
     provider = SqlJms.from_url(postgres_url)
     receiver = drive(provider.open_receiver(QUEUE, subscription="book", name="one"))
     numbers = count()

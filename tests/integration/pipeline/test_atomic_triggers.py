@@ -151,7 +151,7 @@ class TestFailures:
     def test_a_service_may_not_end_the_transaction(self, shop: Shop, made: Make, end: str) -> None:
         def tear(message: Message, connection: Connection) -> None:
             insert(message, connection)
-            if end == "ROLLBACK":  # behind our back
+            if end == "ROLLBACK":  # without telling doubtless
                 connection.exec_driver_sql(end)
             else:
                 getattr(connection, end)()

@@ -29,14 +29,14 @@ def held() -> tuple[int, int]:
 
 @pytest.fixture(autouse=True)
 def leaving_nothing_behind() -> Iterator[None]:
-    """End what the last loop had within the test, for drivers warn of it."""
+    """Collect the objects of the last loop inside the test, because drivers warn about them."""
     yield
     gc.collect()
 
 
 @pytest.fixture(params=["redis", "sqlite"])
 def history(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where messages are remembered."""
+    """The URL of the history."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/history.db"
     return str(request.getfixturevalue("redis_url"))
@@ -61,7 +61,7 @@ def test_a_trigger_keeps_the_connections_of_the_last_loop_only(history: str) -> 
 
 def senders() -> int:
     gc.collect()
-    # Not isinstance(), which asks objects for their class: some of other tests refuse to tell.
+    # Not isinstance(): it asks objects for their class, and some objects of other tests refuse that.
     return sum(type(one) is Sender for one in gc.get_objects())
 
 

@@ -54,7 +54,7 @@ def tell_often(sink: Callable[[RetrievalFailureEvent], object]) -> None:
 
 
 def all_done(children: list[int]) -> bool:
-    """Wait for children, and tell whether all have done their work."""
+    """Wait for the children, and return whether all succeeded."""
     return list(asyncio.run(ended(children))) == [DONE] * len(children)
 
 
@@ -74,7 +74,7 @@ class TestSqlite:
         child = fork(_blocking(claim_then_wait), blocking=True)
         os.read(gone[0], 1)
         drive(claim_one(store, "u4", "parent"))
-        drive(store.close())  # were it the last one, it would take the write-ahead log away
+        drive(store.close())  # the last connection would delete the write-ahead log
         os.write(go[1], b".")
 
         assert all_done([child])
@@ -196,7 +196,7 @@ class TestSinks:
     def test_the_webhook_has_connections_of_its_own_in_each_process(self) -> None:
         with WebhookServer() as server:
             handler: Any = server.RequestHandlerClass
-            handler.protocol_version = "HTTP/1.1"  # which would keep the connection
+            handler.protocol_version = "HTTP/1.1"  # it would keep the connection open
             retry = Retry(max_attempts=0)
             sink = WebhookSink(f"{server.url}/hook", retry=retry, timeout=timedelta(seconds=5))
             sink(event())

@@ -1,4 +1,4 @@
-"""Which of these tests the Spark that is installed can run; what it cannot is refused, and says so."""
+"""Leaves out the tests that the installed Spark cannot run."""
 
 from importlib.util import find_spec
 

@@ -24,7 +24,7 @@ ROWS, ROWS_OF_A_BATCH = 200, 50
 #: The write of this row kills this process. The task that kills the driver goes on and commits.
 DEATHS = {"order-7": "executor", "order-57": "driver"}
 
-#: In full: at which batches the driver dies by itself, before the sink, or after it and before Spark commits.
+#: In a full run, the driver dies at these batches: before the sink, or between the sink and Spark's commit.
 DRIVER_DEATHS = {"2": "before", "3": "after"} if sized(0, full=1) else {}
 
 

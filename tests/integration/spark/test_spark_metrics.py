@@ -42,7 +42,7 @@ def _load(url: str, given: list[str], name: str = "load") -> ForeachBatch:
 
 
 def _reported(url: str, trigger: str) -> Counts | None:
-    """Return the counts that the history has of a trigger; None before all batches are reported."""
+    """Return a trigger's counts in the history. Return None before all batches are reported."""
     counts = drive(history_at(url).control.overview()).statistics.get(trigger, Counts())
     return counts if counts.runs >= 2 else None
 
@@ -62,7 +62,7 @@ class Scraped:
         eventually(lambda: self[labels] == value)
 
     def rows(self, query: str, trigger: str) -> dict[str, int]:
-        """Return the rows by verdict, but for verdicts without rows."""
+        """Return the number of rows by verdict, without empty verdicts."""
         found = samples(self.address).items()
         return {
             labels[3]: int(value)
@@ -116,7 +116,7 @@ def test_metrics_are_what_spark_and_the_functions_have_seen(
         assert (found["input_rows_total", "orders"], found["last_batch_id", "orders"]) == (5, 1)
         assert begun < (found["last_progress_timestamp_seconds", "orders"] or 0) < time.time()
         assert [found["query_running", name] for name in ("orders", "returns")] == [0, 0]
-        # The batch that failed has no verdicts yet, and is none that ended.
+        # The failed batch has no verdicts yet, and does not count as ended.
         assert found.rows("returns", "returns") == {"new": 1}
         assert found["batch_seconds_count", "returns"] == 1
         assert found["query_terminations_total", "stopped", "returns"] == 0

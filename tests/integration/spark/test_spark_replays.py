@@ -1,4 +1,4 @@
-"""Batches that come again: what was handed over before, and what becomes of it now."""
+"""A batch comes again after a death or a failure: its rows are new, In Doubt, or run again."""
 
 import pickle
 import threading
@@ -490,7 +490,7 @@ def test_a_reset_checkpoint_is_noticed_and_said(
 
 
 def dying(one: ForeachBatch, at: BatchStep | None) -> ForeachBatch:
-    """Let the driver die at a step; at none, it lives."""
+    """Let the driver die at a step. Without a step it lives."""
 
     def observe(step: BatchStep) -> None:
         if step is at:

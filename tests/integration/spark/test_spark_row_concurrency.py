@@ -20,7 +20,7 @@ pytestmark = SPARK
 
 AT_ONCE = 4
 
-#: How long a service waits for the others that are to run with it, in seconds.
+#: A service waits so many seconds for the other services that must run with it.
 PATIENCE = 30.0
 
 

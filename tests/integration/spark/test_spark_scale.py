@@ -14,7 +14,7 @@ from tests.fixtures.servers.spark import SPARK
 from tests.integration.helpers.file_streams import FileStream, orders
 from triggers.spark import ForeachBatch, foreach_batch
 
-#: The micro-batches of each of the two queries; every day each costs more than its rows.
+#: The micro-batches of each of the two queries. In a normal run a batch costs more than its rows.
 BATCHES = sized(2, full=4)
 
 pytestmark = [SPARK, pytest.mark.prove, pytest.mark.timeout(1800)]

@@ -42,7 +42,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def kept(url: str) -> tuple[int, int]:
-    """Count the rows and batches that are stored, alive or not; Redis's rows expire by themselves."""
+    """Count the stored rows and batches, expired or not. Rows in Redis expire by themselves."""
     if url.startswith("redis"):
         with connected(url) as client:
             (ledger,) = list(client.scan_iter("*:batches")) or [b"none"]

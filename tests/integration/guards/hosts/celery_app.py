@@ -45,7 +45,7 @@ def step(self: Any, done: list[str], name: str) -> list[str]:
     return [*done, name]
 
 
-if "DIES_ONCE" in os.environ:  # between what the guard has done and what Celery does next
+if "DIES_ONCE" in os.environ:  # after the guard's work, before Celery's next step
     _handle = Guard.handle_message
 
     def _die_once(guard: Guard, message: Message, call: Callable[[], Any], **terms: Any) -> Outcome:

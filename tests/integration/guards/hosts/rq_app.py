@@ -31,6 +31,6 @@ def book(order: str, *, fails: int = 0) -> str:
 
 @_recipe["once"](os.environ["HISTORY"])
 def poll(order: str) -> Any:
-    """Look for an order, and have RQ look again until the second time."""
+    """Look for an order. The first time, ask RQ to look again."""
     effects.note(order)
     return f"seen {order}" if effects.counts()[order] == 2 else Retry(max=3)

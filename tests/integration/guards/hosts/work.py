@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.fixtures.ledger import Ledger
 
-#: How long each half of a task takes at most, in seconds: it is killed somewhere in there.
+#: The longest time of each half of a task, in seconds. A kill hits the task somewhere in it.
 LONGEST = float(os.environ.get("LONGEST", "0.05"))
 
 #: If a worker is killed, other workers leave its task alone for this time.

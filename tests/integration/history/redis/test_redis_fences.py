@@ -23,7 +23,7 @@ JUMPS = {"restart": 60_000_000, "wrap-around": KEPT_FENCES, "both": 3 * KEPT_FEN
 
 
 def move_fences(url: str, by: int) -> None:
-    """Let a server grant fences from further on, as it does after a restart or many claims."""
+    """Make a server grant higher fences, as after a restart or many claims."""
     (key,) = keys_of("book", "history")
     with connected(url) as client:
         meta = client.hget(key, "meta")

@@ -39,7 +39,7 @@ LONG = 99 * YEAR
 
 @pytest.fixture
 def opened(redis_url: str) -> Iterator[Callable[[], RedisHistory]]:
-    """Open histories that know nothing yet."""
+    """Return a function that opens a new client of the history, without memory of earlier calls."""
     histories: list[RedisHistory] = []
 
     def opened() -> RedisHistory:
@@ -52,14 +52,14 @@ def opened(redis_url: str) -> Iterator[Callable[[], RedisHistory]]:
 
 
 def claim(history: HistoryStore, *uuids: str, owner: str | BatchOwner = "worker-1") -> Sequence[Fence]:
-    """Claim uuids that nobody has, and return their fences."""
+    """Claim new uuids, and return their fences."""
     claims = drive(history.claim(TRIGGER, uuids, owner, time_to_live=LONG))
     assert all(one.found is None for one in claims)
     return [one.fence for one in claims]
 
 
 def lose_claims(server: RedisServer, one: RedisHistory, other: RedisHistory) -> Sequence[Fence]:
-    """Save what ``one`` claims, and restart the server without what ``other`` claims; return its fences."""
+    """Save a claim of ``one``, then restart the server without the claims of ``other``. Return those."""
     claim(one, "u0")
     with connected(server.url) as client:
         client.save()
@@ -104,7 +104,7 @@ def bucket_of(client: Any, history: HistoryStore, uuid: str) -> str:
 
 
 class TestALostBucket:
-    """A bucket that was deleted by hand; one that was evicted, or is elsewhere, is gone in the same way."""
+    """A bucket was deleted by hand. An evicted or moved bucket is missing in the same way."""
 
     def test_the_leases_of_others_are_renewed(self, history: RedisHistory, client: Any) -> None:
         complete(history, *(f"u{n}" for n in range(300)))
@@ -395,7 +395,7 @@ def test_a_server_that_loaded_an_old_snapshot_grants_no_fence_twice_to_whom_it_d
     with RedisServer(tmp_path, appendonly="no", save="3600 1") as server:
         old = RedisHistory.from_url(server.url)
         lost = lose_claims(server, old, old)
-        # It was not granted anything before, and so knows of none of these fences.
+        # This history was not granted any fence before, so it does not know these fences.
         young = RedisHistory.from_url(server.url)
         granted = claim(young, "u1", "u2")
         batch = claim(young, "u3", owner=BATCH)
@@ -415,7 +415,7 @@ def test_a_server_that_was_restarted_under_a_client_is_noticed_before_its_next_c
         one, other = RedisHistory.from_url(server.url), RedisHistory.from_url(server.url)
         lost = lose_claims(server, one, other)
 
-        # It was granted nothing that was lost, unlike the other one.
+        # Unlike the other history, this one was not granted a lost fence.
         assert min(claim(one, "u2", "u3")) > max(lost)
         assert min(claim(other, "u4")) > max(lost)
         for history in (one, other):
@@ -430,14 +430,14 @@ def test_a_server_that_was_busy_when_a_client_connected_again_grants_no_fence_tw
         with connected(server.url) as client, busy(client), pytest.raises(HistoryUnavailableError):
             claim(one, "u2")
 
-        # It was granted nothing that was lost, and the server could not tell it that it is another one.
+        # It was not granted a lost fence, and the busy server could not tell it about the restart.
         assert min(claim(one, "u3")) > max(lost)
         for history in (one, other):
             drive(history.close())
 
 
 def grown_old(client: Any) -> None:
-    """Make the history one that began a year ago, and has granted few fences since."""
+    """Change the history so that it began a year ago, and has granted few fences since."""
     seconds, microseconds = client.time()
     began = seconds * 1_000_000 + microseconds - YEAR // timedelta(microseconds=1)
     meta = client.hget(HISTORY, "meta")
@@ -522,7 +522,7 @@ def test_a_client_that_knows_less_is_stepped_over_by_one_that_knows(
 
 
 def restart(server: RedisServer, *, with_data_of: Path | None = None) -> None:
-    """Start a server again, with its own data or with those of a backup of its folder."""
+    """Start a server again, with its own data or with the data of a backup of its folder."""
     server.stop()
     if with_data_of is not None:
         shutil.rmtree(server.folder)

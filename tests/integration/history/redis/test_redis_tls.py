@@ -20,7 +20,7 @@ ELSEWHERE = "DNS:redis.example.com,IP:192.0.2.1"
 
 
 def tell(_form: str, url: str) -> None:
-    """Tell a sink of something once; there is only a blocking one."""
+    """Send one event to a sink. Sinks are only blocking."""
     sink = open_sink(url)
     try:
         sink(

@@ -1,4 +1,4 @@
-"""The script that settles a run and claims the next message, which may be a copy, or cannot be claimed."""
+"""A script settles a run and claims the next message. That may be a copy, or the claim may fail."""
 
 from datetime import timedelta
 
@@ -18,7 +18,7 @@ LEASE = timedelta(seconds=30)
 
 
 def started(history: RedisHistory, uuid: str) -> Fence:
-    """Claim a uuid as worker-1, after another one was completed, so that a slice of time exists."""
+    """Claim a uuid as worker-1. Complete another uuid before, so that a time slice exists."""
     (first,) = drive(history.claim(TRIGGER, ["before"], "worker-1", LEASE))
     assert drive(history.complete(TRIGGER, "before", first.fence, owner="worker-1"))
     (claim,) = drive(history.claim(TRIGGER, [uuid], "worker-1", LEASE))

@@ -25,7 +25,7 @@ EMPTY = {
 
 @pytest.fixture
 def opened(sql_database: str) -> Iterator[Callable[[], SqlHistory]]:
-    """Return what opens the history once more, as another process does."""
+    """Return a function that opens the history again, like another process."""
     with ExitStack() as histories:
         yield lambda: histories.enter_context(open_history(sql_database))
 
@@ -46,7 +46,7 @@ def run(engine: Engine, statement: str) -> None:
 
 
 def alarms(caplog: pytest.LogCaptureFixture) -> list[tuple[str | None, bool]]:
-    """Return what was logged at level CRITICAL: the trigger, and whether its history was emptied."""
+    """Return the CRITICAL records: the trigger, and whether its history was emptied."""
     records = (record for record in caplog.records if record.levelno == logging.CRITICAL)
     return [(vars(record).get("trigger"), "was emptied" in record.getMessage()) for record in records]
 

@@ -1,4 +1,4 @@
-"""Offsets as a history: what two consumers of one partition see of each other, message by message."""
+"""Offsets as a history: two consumers of one partition see each other's work, message by message."""
 
 from collections.abc import Iterator
 

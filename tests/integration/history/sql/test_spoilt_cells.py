@@ -105,7 +105,7 @@ def test_a_spoilt_cell_keeps_no_question_from_its_answer(whole: Path, tmp_path: 
 
 
 def spoil(file: Path, table: str, column: str, value: object, where: str = "") -> bool:
-    """Write over a cell of each row; False where the table refuses it."""
+    """Overwrite a cell of each row. Return False if the table refuses it."""
     connection = sqlite3.connect(file)
     try:
         connection.execute(f"UPDATE {table} SET {column} = ? {where}", (value,))  # noqa: S608

@@ -1,4 +1,4 @@
-"""How a SQL history is opened, what it warns of, and how PostgreSQL plans its statements."""
+"""Opening a SQL history, its warnings, and the plans of PostgreSQL for its statements."""
 
 import sqlite3
 import sys

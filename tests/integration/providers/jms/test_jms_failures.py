@@ -1,4 +1,4 @@
-"""Bad input and bad days on a real ActiveMQ: what is refused, what is parked, what is delivered again."""
+"""Bad input and bad days on a real ActiveMQ: messages are refused, parked or delivered again."""
 
 import asyncio
 import os
@@ -53,7 +53,7 @@ def refusal(url: str, destination: str = "orders") -> str:
 
 
 def refused(url: str) -> str | None:
-    """Return why a use was refused; None where the other side had hung up before the reason was known."""
+    """Return why a use was refused. Return None if the other side hung up before it gave a reason."""
     try:
         use(url)
     except ConfigurationError as error:
@@ -307,7 +307,7 @@ def test_a_broker_that_goes_away_in_an_acknowledgement_delivers_again(
 
 
 def _patiently(work: Callable[[], Sequence[Any]]) -> Sequence[Any]:
-    """Do something that the provider may be away for."""
+    """Repeat a call while the provider is away."""
     done: list[Sequence[Any]] = []
 
     def tried() -> bool:

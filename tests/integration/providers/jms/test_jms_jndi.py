@@ -1,4 +1,4 @@
-"""Names in JNDI on a real ActiveMQ: of the connection factory, of queues and of topics."""
+"""JNDI names of the connection factory, of queues and of topics, on a real ActiveMQ."""
 
 from collections.abc import Iterator
 from uuid import uuid4

@@ -1,4 +1,4 @@
-"""Shared subscriptions of topics (JMS 2.0), on Artemis: several consumers, each message for one of them."""
+"""Shared subscriptions of topics (JMS 2.0) on Artemis: each message goes to one of several consumers."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_two_connections_share_what_was_sent_while_both_were_away(
     artemis: ArtemisServer, provider: JmsProvider, topic: str
 ) -> None:
     elsewhere = JmsProvider.from_url(artemis.url)
-    drive(opened(provider, topic).close())  # from now on, the subscription is there
+    drive(opened(provider, topic).close())  # this creates the subscription
     send(provider, topic, 4)
 
     one, other = opened(provider, topic), opened(elsewhere, topic)

@@ -27,7 +27,7 @@ _BOOK = text("INSERT INTO booked VALUES (:number)")
 
 @dataclass(frozen=True, slots=True)
 class Shop:
-    """Orders are numbers; the one at offset n of a partition that has all of them is n."""
+    """Orders are numbers. In a partition that has all orders, offset n holds order n."""
 
     kafka: AnyKafka | ApacheKafkaCluster
     topic: str
@@ -88,7 +88,7 @@ class Shop:
 
     @property
     def left(self) -> int:
-        """How many messages the rows do not say to be settled."""
+        """The number of messages that the rows do not show as settled."""
         client = KafkaClient({"bootstrap.servers": self.kafka.address, "group.id": "counting"})
         partitions = client.list_topics(self.topic, timeout=30).topics[self.topic].partitions
         ends = [client.get_watermark_offsets(TopicPartition(self.topic, one), 30)[1] for one in partitions]
@@ -102,7 +102,7 @@ class Shop:
 
     @property
     def rows(self) -> list[tuple[int, str]]:
-        """Where the rows stand, in the order of their partitions."""
+        """The positions in the rows, in the order of their partitions."""
         if not inspect(self.engine).has_table("doubtless_offsets"):
             return []
         found = self.ask("SELECT next_offset, settled_beyond FROM doubtless_offsets ORDER BY number")
@@ -122,7 +122,7 @@ class Shop:
             connection.execute(text(statement), values)
 
     def commit_to_kafka(self, offset: int) -> None:
-        """Commit an offset of the first partition for the group; this mock lets only a member do that."""
+        """Commit an offset of the first partition for the group. In this mock only a member may do that."""
         settings = {"enable.auto.commit": False, "partition.assignment.strategy": "cooperative-sticky"}
         known = {"bootstrap.servers": self.kafka.address, "group.id": self.group, "session.timeout.ms": 4000}
         client = KafkaClient(known | settings)

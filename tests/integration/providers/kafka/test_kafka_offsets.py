@@ -232,7 +232,7 @@ class TestAway:
 
 
 def put_back(shop: Shop, number: int) -> None:
-    """Do what putting back a copy of the database does that was made before an order was booked."""
+    """Restore the database to its state before an order was booked."""
     shop.change("DELETE FROM booked WHERE number >= :number", number=number)
     shop.change("UPDATE doubtless_offsets SET next_offset = :number, settled_beyond = ''", number=number)
 
@@ -277,7 +277,7 @@ class TestZombie:
     def test_a_consumer_that_has_lost_its_partition_commits_nothing_that_another_has_settled(
         self, blocking: Lane, kafka: AnyKafka, postgres_url: str
     ) -> None:
-        """A second cluster with the same messages stands for the group that has given the partition away."""
+        """A second cluster with the same messages plays the group that moved the partition away."""
         topic, resumed, stopped = f"orders-{uuid4().hex[:8]}", threading.Event(), threading.Event()
 
         def stop(number: int) -> None:

@@ -35,7 +35,7 @@ class Deaf:
         self.accepted = 0
 
     def on_reactor_init(self, event: Any) -> None:
-        url: Any = Url  # it is not typed
+        url: Any = Url  # it has no types
         self._acceptor = event.container.listen(url(f"127.0.0.1:{self._port}"))
         self.listens.set()
 

@@ -1,4 +1,4 @@
-"""SQL-JMS on a standby that was promoted without the last commits: no id of a lost message comes again."""
+"""A standby is promoted without the last commits: SQL-JMS never uses an id of a lost message again."""
 
 import logging
 import tempfile
@@ -96,7 +96,7 @@ async def test_no_number_of_the_limbo_comes_twice(
 
     await put("kept")
     postgres_pair.copy()
-    # More than the numbers that PostgreSQL logs ahead, and so gives to nobody after a crash.
+    # More than PostgreSQL logs ahead: after a crash it skips the numbers that it logged.
     lost = max([await put("lost"), *[await put(f"lost {number}") for number in range(34)]])
     postgres_pair.fail_over()
 
@@ -124,7 +124,7 @@ async def test_a_connection_that_a_pooler_kept_open_notices_before_it_numbers_me
 
 
 async def test_a_sender_takes_no_number_of_lost_tables_for_another_queue(postgres_url: str) -> None:
-    """A dump from before a queue was made is restored while senders run, and another gets its number."""
+    """Senders run while an old dump without their queue is restored. Another queue then gets its number."""
     sender, another = (SqlJms.from_url(postgres_url) for _ in range(2))
     await sender.send(QUEUE, [Message(body="", uuid="lost")])
     _lose_tables(postgres_url)

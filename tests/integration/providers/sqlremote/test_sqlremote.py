@@ -95,7 +95,7 @@ def test_what_is_remembered_does_not_grow_with_messages(pair: tuple[Side, Side])
         held = len(agent.end.subscriber.cache), y.links.history.handed
         sizes.append((stored, held))
 
-    assert sizes[0] == sizes[1] == ([0, 1, 1, 0, 1, 1], (0, 0))  # of the history its anchor alone
+    assert sizes[0] == sizes[1] == ([0, 1, 1, 0, 1, 1], (0, 0))  # the history has only its anchor
     assert len(y.got) == 55
 
 
@@ -147,7 +147,7 @@ def test_a_process_that_dies_before_it_has_parked_parks_it_later(pair: tuple[Sid
     x.commit("poison")
     x.run()
 
-    y.run(deliveries=1)  # it failed, and is written down as failed
+    y.run(deliveries=1)  # it failed, and is recorded as failed
     assert drive(y.links.history.parking.list()) == []
     y.leave()
     y.restart()
@@ -328,7 +328,7 @@ def test_a_message_from_nobody_is_kept_aside_and_told_of(
         assert isinstance(signed, bytes)
         for data in (b"work for you", signed[:-1] + bytes([signed[-1] ^ 1])):
             y.carrier.put("y", data)
-        y.carrier.put("x", signed)  # turned round
+        y.carrier.put("x", signed)  # sent back to its sender
 
         both(x, y, rounds=2)
 
@@ -391,7 +391,7 @@ def failing_on(poison: str) -> Any:
 
 
 def away_for(operation: str, *, times: int) -> Any:
-    """Return a service that cannot apply an operation the first few times."""
+    """Return a service that fails to apply an operation the first few times."""
     failures = iter([True] * times)
 
     def service(operations: list[Any], connection: Connection) -> None:

@@ -39,7 +39,7 @@ def compared(x: Side, y: Side, tables: Sequence[str]) -> list[Difference]:
 
 
 class Captured(Three):
-    """As :class:`Three`, but nobody appends anything."""
+    """Like :class:`Three`, but SQL triggers capture the changes, and no program appends."""
 
     services = partial(keep, tables=["stock"], to_sender=True), partial(keep, tables=["stock"])
     settings = {"tables": ["stock"], "capture": True}  # noqa: RUF012  (nobody changes it)

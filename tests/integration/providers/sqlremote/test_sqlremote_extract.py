@@ -23,7 +23,7 @@ ORDERS = "CREATE TABLE orders (id VARCHAR(30) PRIMARY KEY, n INTEGER)"
 
 
 def keep(operations: list[Any], connection: Connection) -> None:
-    """Apply an order; one that is there already fails."""
+    """Apply an order. This fails if the order already exists."""
     for operation in operations:
         connection.execute(text("INSERT INTO orders VALUES (:id, :n)"), operation)
 
@@ -49,14 +49,14 @@ def ids(side: Side) -> list[str]:
 
 
 def renewed(*sides: Side) -> None:
-    """Begin with new processes at both ends."""
+    """Restart the processes of both ends."""
     for side in sides:
         side.leave()
         side.restart()
 
 
 def lost_beyond_the_log(x: Side, y: Side) -> None:
-    """Let y be restored to a backup that is older than the log of x."""
+    """Restore y from a backup that is older than the log of x."""
     order(x, "a")
     both(x, y, rounds=2)
     backup = y.back_up()

@@ -1,4 +1,4 @@
-"""If the rows that a peer gets change, it needs an extract; until then, nothing is sent to it."""
+"""If a peer subscribes to different rows, it needs an extract. Until then, nothing is sent to it."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
