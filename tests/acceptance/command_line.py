@@ -25,23 +25,23 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """Standard output as the one JSON document that it must be."""
+        """Standard output. It must be one JSON document."""
         return json.loads(self.out)
 
     @property
     def error(self) -> str:
-        """Standard error as the one line that an error must be."""
+        """Standard error. An error must be one line."""
         assert self.err.startswith("error: ")
         assert self.err.count("\n") == 1
         return self.err.strip()
 
 
-#: The command of this checkout; connections that it leaves open are errors.
+#: The command of this checkout. Each connection that it leaves open is an error.
 OURS = (sys.executable, "-W", "error::ResourceWarning", "-m", "triggers.cli")
 
 
 class CommandLine:
-    """Runs commands in ``folder``: this checkout's, or ``program`` with the variables of ``environment``."""
+    """Runs commands in ``folder``: of this checkout, or ``program`` with the variables of ``environment``."""
 
     def __init__(
         self, folder: Path, *, program: Sequence[str] = OURS, environment: Mapping[str, str] | None = None
@@ -91,11 +91,11 @@ _TOLD = re.compile(
 
 def finish(process: "subprocess.Popen[str]", stdin: str = "") -> Answer:
     """Wait for the end of a command."""
-    unsent = iter([stdin])  # it is not given twice, however often the answer is waited for
+    unsent = iter([stdin])  # a second wait must not give the input again
     try:
         out, err = patiently(lambda seconds: process.communicate(next(unsent, None), seconds))
     except BaseException:
-        process.kill()  # it would receive what the tests behind this one send
+        process.kill()  # otherwise it would receive the messages of later tests
         raise
     return checked(Answer(process.returncode, out, err))
 

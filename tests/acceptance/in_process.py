@@ -1,4 +1,4 @@
-"""``doubtless`` in the process of the test: it need not start, and says the same."""
+"""``doubtless`` in the process of the test: without a start, and with the same answers."""
 
 import importlib
 import io
@@ -75,7 +75,7 @@ class Streams:
 
     @contextmanager
     def instead_of_ours(self) -> Generator[None]:
-        """Let the process have these streams."""
+        """Use these streams in the process, inside the block."""
         with (
             _pipe(self._stdin.encode()) as stdin,
             patch.multiple(sys, stdin=stdin, stdout=self._out, stderr=self._err),
@@ -88,7 +88,7 @@ class Streams:
 
 
 def _pipe(content: bytes) -> io.TextIOWrapper:
-    """Return a pipe's end to read ``content`` from, which must fit into it."""
+    """Return the reading end of a pipe with ``content``. The content must fit into the pipe."""
     ours, theirs = os.pipe()
     os.set_blocking(theirs, False)
     assert os.write(theirs, content) == len(content), "too much for a pipe; start a process"
@@ -109,7 +109,7 @@ def _text(stream: io.TextIOWrapper) -> str:
 
 @contextmanager
 def own_logging() -> Generator[None]:
-    """Take the handlers and levels of the test away, and those of the command afterwards."""
+    """Remove the test's log handlers and levels, and at the end those of the command."""
     root, others = logging.getLogger(), _levels()
     handlers, level = root.handlers[:], root.level
     root.handlers[:] = []
@@ -149,7 +149,7 @@ def _is_from(module: ModuleType, folders: tuple[Path, ...]) -> bool:
 
 @contextmanager
 def own_signal_handlers() -> Generator[None]:
-    """Give the test its handlers back."""
+    """Restore the test's signal handlers at the end of the block."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     handlers = {number: signal.getsignal(number) for number in numbers}
     try:

@@ -1,4 +1,4 @@
-"""A small fleet as its user starts it, and what it leaves behind: who can read it, and what is in it."""
+"""A user starts a small fleet. The tests check who can read the files it leaves, and their contents."""
 
 import json
 import os
@@ -34,7 +34,7 @@ KEY = {"PAY_KEY": "11" * 32}
 
 HISTORY = "sqlite:///history.db?encrypt=env:PAY_KEY"
 
-#: The files that hold bodies in plain, by their nature: the messages, and events for others.
+#: These files must contain bodies in plain text: the messages, and events for others.
 WITH_BODIES = {"messages.db", "events.db"}
 
 
@@ -70,7 +70,7 @@ def fleet(doubtless: InProcess, careless: None) -> InProcess:
 
 @pytest.fixture
 def site(fleet: InProcess, monkeypatch: pytest.MonkeyPatch) -> Iterator[Starlette]:
-    """The dashboard over it, with a token for each role, and a file for its security log."""
+    """The dashboard over the fleet, with a token for each role, and a file for its security log."""
     monkeypatch.setenv("PAY_KEY", KEY["PAY_KEY"])
     url = f"sqlite:///{fleet.folder}/history.db?encrypt=env:PAY_KEY"
     access = Access(
@@ -86,7 +86,7 @@ def site(fleet: InProcess, monkeypatch: pytest.MonkeyPatch) -> Iterator[Starlett
 
 @contextmanager
 def visitor(site: Starlette, role: Role | None) -> Generator[Browser]:
-    """Return the browser of somebody of this role, or of nobody."""
+    """Return a browser that is signed in with this role, or not signed in."""
     browser = Browser(site)
     if role is not None:
         assert browser.sign_in(secret_of(role)).status_code == 303
@@ -99,7 +99,7 @@ def secret_of(role: Role) -> str:
 
 
 def written_by(fleet: InProcess) -> dict[Path, bytes]:
-    """Return all files that doubtless has written, with what is in them."""
+    """Return all files that doubtless has written, with their contents."""
     ours = {"service.py", "said.txt"}
     files = [one for one in fleet.folder.rglob("*") if one.is_file() and "__pycache__" not in one.parts]
     return {one.relative_to(fleet.folder): one.read_bytes() for one in files if one.name not in ours}

@@ -1,4 +1,4 @@
-"""``doubtless dashboard``: as somebody starts it, and stops it."""
+"""A user starts and stops ``doubtless dashboard``."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""Hostile values for every option and argument: refused in one line that names it, and never a raw error."""
+"""Every option and argument refuses hostile values. The error is one line that names it."""
 
 import subprocess
 import sys
@@ -49,10 +49,10 @@ READ = {"file", "settings", "files", "--tokens", "--orders", "--config"}
 NO_FILES = ["none", "none/none", "folder", "a" * 5_000, "/proc/self/mem"]
 NO_TOML = ["binary", "deep"]
 
-#: Values that somebody may mean: done, or refused, but never with a raw error.
+#: A user may mean these values. They are accepted, or refused without a raw error.
 STRANGE = [" ", "\n", "\x1b[31m", "[", "%", "*", "-1", "../..", "\u202e", "'; --", "a" * 100_000]
 
-#: How an error begins that no line of ours has foreseen.
+#: The errors that doubtless did not expect contain these words.
 RAW = "--verbose shows where"
 
 

@@ -1,4 +1,4 @@
-"""A file of the user's with the name of a package of ours: the error says which, and to rename it."""
+"""If a user's file has the name of a package of doubtless, the error names it and asks to rename it."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The code in README and docs: what runs, and what a reader types."""
+"""The code in README and docs: programs, and commands that a reader types."""
 
 import os
 import re
@@ -19,7 +19,7 @@ _FILE = re.compile(r"^<!-- file: (?P<name>\S+) -->$")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block of code; ``line`` is the number of its first line in the page, ``file`` its name, if told."""
+    """One block of code. ``line`` is the number of its first line in the page, ``file`` its file, or None."""
 
     kind: str
     line: int
@@ -61,7 +61,7 @@ def program(page: Path, kind: str) -> str:
 
 
 def typed(block: Block) -> Iterator[tuple[str, str]]:
-    """Return each command of a console block, and what it is to print."""
+    """Return each command of a console block, with its expected output."""
     command: str | None = None
     printed: list[str] = []
     for line in block.lines:

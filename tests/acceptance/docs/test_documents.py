@@ -38,7 +38,7 @@ def is_about_spark(page: Path) -> bool:
 
 
 def proved_but_readme(page: Path) -> ParameterSet:
-    """Leave all pages but the first that people read to ``make prove``."""
+    """Test README in each run, and all other pages only in ``make prove``."""
     return pytest.param(page, id=name_of(page)) if page.name == "README.md" else proved(page)
 
 

@@ -1,4 +1,4 @@
-"""Each folder of examples: what its page tells to type prints what it shows, on real servers."""
+"""In each folder of examples, the commands of its page print the shown output, on real servers."""
 
 import os
 import re
@@ -37,7 +37,7 @@ PORTS = ("8000", "5000")
 MOST_LINES = 20
 
 
-#: Examples with Spark, which starts a Java.
+#: Examples with Spark, which starts Java.
 WITH_SPARK = ("end_to_end", "spark")
 
 
@@ -68,7 +68,7 @@ def test_an_example_prints_what_its_page_shows(
     for file in folder.rglob("*.*"):
         if file.is_file() and file.name != "README.md":
             file.write_text(_replaced(file.read_text(encoding="utf-8"), replaced), encoding="utf-8")
-    # A make that is run by another make prints which folder it enters.
+    # If one make runs another make, the inner one prints the folder that it enters.
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     environment = {
         **inherited,

@@ -1,4 +1,4 @@
-"""Every name of ours that README, docs and examples import or mention is public, and is there."""
+"""Every name of doubtless that README, docs and examples import or mention is public and exists."""
 
 import re
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ PUBLIC = (
     *(f"triggers.providers.{name}" for name in ("amqp", "contract", "jms", "kafka", "memory", "provider")),
     "triggers.providers.rabbitmq",
     *("triggers.providers.redis_streams", "triggers.providers.sqljms", "triggers.providers.sqlremote"),
-    "triggers.providers.brokers.*",  # for whoever writes a provider of a broker
+    "triggers.providers.brokers.*",  # for authors of providers
     *(f"triggers.spark.{name}" for name in ("atomic_sink", "document_history", "sources")),
     "triggers.guards*",
     "triggers.testing*",
@@ -59,7 +59,7 @@ def names_in(text: str) -> Iterator[str]:
 
 
 def why_not_public(path: str) -> str | None:
-    """Return what is wrong with a dotted path; None where it leads to something public."""
+    """Return the problem of a dotted path. Return None if it leads to a public name."""
     module, rest = split(path)
     if not any(fnmatch(module, pattern) for pattern in PUBLIC):
         return f"{path}: {module} is not public"
