@@ -23,7 +23,7 @@ from triggers import Trigger
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Something that a message costs: the functions that do it, by the end of their file and their name."""
+    """A part of a message's cost: its functions, by the end of their file path and their name."""
 
     what: str
     functions: Sequence[tuple[str, str]]
@@ -81,7 +81,7 @@ def main(
 
 
 def show(stats: Stats, messages: int) -> None:
-    """Print what each part took, of all that the thread took."""
+    """Print the time of each part, and its share of the thread's time."""
     functions = cast("Any", stats).stats
     whole = sum(own for _, _, own, _, _ in functions.values()) / messages * 1e6
     parts = {part.what: _seconds_of(part, functions) / messages * 1e6 for part in PARTS}

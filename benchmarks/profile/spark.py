@@ -26,7 +26,7 @@ from benchmarks.servers import private_redis, scratch
 from triggers.spark import foreach_batch
 from triggers.testing.redis_server import RedisServer
 
-#: Processor time in seconds, by who used it.
+#: Processor time in seconds, by its user.
 Usage = Mapping[str, float]
 
 #: The first letters of the names of the JVM's threads in Linux, and their names in the report.
@@ -62,7 +62,7 @@ def main(
 
 
 class _Profile:
-    """Streams of one session, and what they use."""
+    """Streams of one session, and their processor time."""
 
     def __init__(
         self, spark: SparkSession, server: RedisServer, folder: Path, rows: int, batches: int
@@ -114,7 +114,7 @@ class _Profile:
         return {"time passed": passed, "all processors": sum(_whole(used)), **used}
 
     def _usage(self) -> Usage:
-        """Return what has been used until now, in seconds."""
+        """Return the processor time so far, in seconds."""
         own = os.times()
         workers = [Path(f"/proc/{pid}/stat") for pid in _below(self.jvm)]
         with cast("Any", redis.Redis).from_url(self.server.url) as client:
@@ -125,7 +125,7 @@ class _Profile:
                 "Redis": redis_seconds(client),
             }
         for thread in Path(f"/proc/{self.jvm}/task").iterdir():
-            with suppress(OSError):  # the thread has ended since; the JVM's own number still counts its time
+            with suppress(OSError):  # the thread has ended, but the JVM's number still includes its time
                 group = _kind((thread / "comm").read_text().strip())
                 usage[group] = usage.get(group, 0.0) + seconds_in(thread / "stat")
         return usage
@@ -142,7 +142,7 @@ def _kind(thread: str) -> str:
 
 
 def _below(parent: int) -> Iterator[int]:
-    """Yield the processes below one."""
+    """Yield the descendants of a process."""
     for child in Path(f"/proc/{parent}/task").glob("*/children"):
         for pid in child.read_text().split():
             yield int(pid)

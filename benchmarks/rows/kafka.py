@@ -24,19 +24,19 @@ from tests.fixtures.servers.kafka_server import KafkaServer
 from triggers import trigger
 from triggers.consumer import Consumer
 
-#: How many messages a round has, for each message of the other rows: more than Kafka's client fetches ahead.
+#: The messages of a round, for each message of the other rows: more than Kafka's client fetches ahead.
 SHARE = 15
 
-#: How many the consumer fetches ahead.
+#: The consumer fetches so many messages ahead.
 PREFETCH = 10
 
-#: More deliveries than there will be: this broker counts one whenever a connection ends.
+#: More deliveries than will happen, because this broker counts one whenever a connection ends.
 LIMIT = 10_000
 
-#: As Any: confluent-kafka is typed for a part only.
+#: As Any: confluent-kafka has only some types.
 _driver = cast("Any", confluent_kafka)
 
-#: How many messages a batch has, and after how many the quick loop commits.
+#: The size of a batch. The quick loop also commits after so many messages.
 BATCH = 100
 
 
@@ -84,7 +84,7 @@ def _member(work: Topic) -> Any:
 
 
 def _loop(work: Topic, messages: int, commit_after: int) -> None:
-    """Poll, note, and commit each time that so many messages are worked on."""
+    """Poll, note, and commit after so many messages."""
     client: Any = work.bench.bare()
     member = _member(work)
     while len(work.steady.times) < messages:
