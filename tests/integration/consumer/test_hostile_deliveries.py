@@ -39,10 +39,10 @@ KINDS = [
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """Where hostile deliveries go: a destination that nobody else uses, on one kind of server.
+    """A destination for hostile deliveries that no other test uses, on one kind of server.
 
-    ``send`` goes past the provider; ``waiting`` counts what is not acknowledged. A server may be ``choosy``,
-    and refuse some of what is sent.
+    ``send`` does not use the provider. ``waiting`` counts the messages that are not acknowledged.
+    A ``choosy`` server may refuse some messages.
     """
 
     url: str

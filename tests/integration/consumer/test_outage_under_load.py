@@ -53,7 +53,7 @@ DEADLINE = patience(60.0 + 4 * OUTAGE_SECONDS)
 
 @dataclass(slots=True)
 class Sender:
-    """Sends everything twice to one destination; again, under the same uuids, what may not have arrived."""
+    """Sends all messages twice to one destination. Repeats a failed send with the same uuids."""
 
     url: str
     destination: str

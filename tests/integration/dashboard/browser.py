@@ -16,7 +16,7 @@ from triggers.testing.redis_server import RedisServer
 
 
 class Browser:
-    """Somebody's browser; ``address`` is what the application sees it connect from."""
+    """A browser without a window. The application sees ``address`` as its network address."""
 
     def __init__(
         self,

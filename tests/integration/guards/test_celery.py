@@ -1,4 +1,4 @@
-"""Celery's own workers on a real broker: what a guarded task does, and what is refused."""
+"""Guarded tasks in Celery's own workers on a real broker, and settings that are refused."""
 
 import contextlib
 import importlib

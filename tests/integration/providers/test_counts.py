@@ -71,11 +71,11 @@ class Server(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Laboratory:
-    """A broker, and how a message of it is delivered, and delivered again.
+    """A broker, with the means to deliver a message and to deliver it again.
 
-    ``url`` tells the broker's count as it is. ``make`` makes a place of this name; ``release`` gives its
-    message back unseen, where closing a receiver is no way to do that. ``pause`` is before a kill, in
-    seconds, and ``kills`` is how often there may be one until the worst has been seen.
+    A provider at ``url`` shows the broker's count unchanged. ``make`` makes a place of this name. ``release``
+    gives its message back unseen, if closing a receiver does not do that. ``pause`` is the wait before a
+    kill, in seconds. ``kills`` is the most kills until the worst effect has been seen.
     """
 
     url: str

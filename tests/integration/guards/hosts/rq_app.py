@@ -22,7 +22,7 @@ effects = Ledger(Path(os.environ["EFFECTS"]))
 
 @_recipe["once"](os.environ["HISTORY"])
 def book(order: str, *, fails: int = 0) -> str:
-    """Book an order, which fails so often before."""
+    """Book an order. The first ``fails`` runs fail."""
     effects.note(order)
     if effects.counts()[order] <= fails:
         raise OSError("busy")

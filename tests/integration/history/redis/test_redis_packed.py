@@ -499,7 +499,7 @@ def sampled_in_even_buckets(*counts: int) -> Iterator[list[str]]:
 def test_a_forgotten_entry_stays_absent_after_half_of_a_split_failed(
     history: RedisHistory, client: Any, time_to_live: timedelta
 ) -> None:
-    """Bucket 2 was added, from bucket 0; bucket 3 was not, because bucket 1 was lost."""
+    """Bucket 2 was added from bucket 0. Bucket 3 was not added, because bucket 1 was lost."""
     sampled = [
         uuid for uuid in names(3000) if short_digest(uuid)[0] >= 0xF0 and short_digest(uuid)[3] % 2 == 0
     ]
@@ -574,7 +574,7 @@ def test_rows_of_a_claim_that_failed_half_way_do_not_make_a_count_negative(
 def test_a_forgotten_entry_stays_absent_after_another_entry_of_its_call_could_not_be_settled(
     history: RedisHistory, client: Any, time_to_live: timedelta
 ) -> None:
-    """Its settlement begins the present slice; the other one needs a lost bucket of the slice before."""
+    """Its settlement begins the present slice. The other one needs a lost bucket of the earlier slice."""
     done, even, (next_one,) = sampled_in_even_buckets(5, 1, 1)
     complete(history, done, time_to_live)
     odd = [uuid for uuid in names(50, "odd") if short_digest(uuid)[3] % 2][:1]

@@ -90,7 +90,7 @@ def test_a_run_stays_completed_although_the_next_message_cannot_be_claimed(
     fence = started(history, "order-1")
     with connected(redis_url) as client:
         (bucket,) = client.keys(f"{HISTORY}:*:0")
-        # Another time to live has another slice; its only bucket gets lost.
+        # Another time to live has another slice. Its only bucket is lost.
         (other,) = drive(history.claim(TRIGGER, ["other"], "worker-1", time_to_live=timedelta(days=1)))
         assert drive(history.complete(TRIGGER, "other", other.fence, owner="worker-1"))
         (lost,) = set(client.keys(f"{HISTORY}:*:0")) - {bucket}

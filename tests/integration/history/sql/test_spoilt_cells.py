@@ -1,6 +1,7 @@
 """A disk, a tool or a person has overwritten cells of a SQL history: only the damaged entry suffers.
 
-On SQLite, where a cell may hold any type. Only ``doubtless_meta`` is not here: without it nothing runs.
+The tests use SQLite, where a cell may hold any type. They leave out ``doubtless_meta``, because
+nothing runs without it.
 """
 
 import shutil

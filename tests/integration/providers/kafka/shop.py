@@ -73,7 +73,7 @@ class Shop:
         return lane.run([self.book(lane, then, **options)], self.provider)
 
     def run_out(self, lane: Lane, then: Then = lambda _: None, **options: Any) -> dict[str, int]:
-        """Book until nothing is left, and return what became of the messages."""
+        """Book until no message is left, and return the counts of the outcomes."""
         counts = Counter[str]()
 
         def run() -> bool:

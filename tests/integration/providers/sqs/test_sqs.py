@@ -1,4 +1,4 @@
-"""Amazon SQS, which moto plays: refusals, order, time, other senders' messages, and dead letters."""
+"""Amazon SQS, simulated by moto: refusals, order, time, other senders' messages, and dead letters."""
 
 import json
 import logging
