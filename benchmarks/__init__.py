@@ -1,1 +1,1 @@
-"""The cost of doubtless, measured beside code that does the least possible work."""
+"""The cost of doubtless, compared with code that does the least possible work."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: measure the rows and print them beside their floors and budgets."""
+"""``python -m benchmarks``: measure the rows and print them with their floors and budgets."""
 
 from pathlib import Path
 from typing import Annotated

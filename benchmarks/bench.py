@@ -16,13 +16,13 @@ from history.message import Message
 from triggers import Trigger, trigger
 from triggers.testing.redis_server import RedisServer
 
-#: How long things are remembered, in seconds; the bare commands get it too.
+#: The time to live of entries, in seconds. The bare commands also use it.
 TIME_TO_LIVE = 7 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How long to measure: rounds of so many messages, and how many entries stand for "many"."""
+    """How long to measure: rounds of so many messages, and the number of entries that counts as "many"."""
 
     rounds: int
     messages: int
@@ -45,20 +45,20 @@ class Bench:
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def rounds(self, messages: int | None = None, *, most: int | None = None) -> Rounds:
-        """Return how often to measure; a row with long rounds gives the most rounds that it wants."""
+        """Return the number of rounds. A row with long rounds passes its maximum."""
         count = self.effort.rounds if most is None else min(self.effort.rounds, most)
         return Rounds(count=count, messages=messages or self.effort.messages, progress=self.progress)
 
     def fewer(self, share: int) -> int:
-        """Return how many rounds to measure where each is as long as ``share`` usual ones: three at least."""
+        """Return the number of rounds if each takes as long as ``share`` usual rounds: at least three."""
         return max(3, self.effort.rounds // share)
 
     def bare(self) -> Any:
-        """Return a redis-py client as one gets it by default; Any, as its types are partly unknown."""
+        """Return a redis-py client with default settings. As Any, because its types are partly unknown."""
         return redis.Redis(port=self.server.port)
 
     def idle_trigger(self, name: str) -> Trigger[[Message], None]:
-        """Return a trigger whose service does nothing."""
+        """Return a trigger with a service that does nothing."""
 
         @trigger("queue", name=name, history=self.server.url)
         def idle(message: Message) -> None:
@@ -67,7 +67,7 @@ class Bench:
         return idle
 
     def fresh(self, count: int) -> Sequence[Message]:
-        """Make messages that nobody has seen."""
+        """Make new messages."""
         return [
             Message(body=b"{}", uuid=f"5f0c6b1e-9f5d-4a70-{next(self.numbers):012}", delivery_count=1)
             for _ in range(count)
@@ -76,7 +76,7 @@ class Bench:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One subject of measurement; it may tell several lines. ``full`` rows are too long for a daily run."""
+    """One subject of measurement, with one or more lines. ``full`` rows are too long for a daily run."""
 
     name: str
     measure: Callable[[Bench], Iterable[Result]]

@@ -22,7 +22,7 @@ _SLOWER, _FASTER = "[red]slower[/]", "[green]faster[/]"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of two runs: its ratio in each, None where a run has it not, and whether less is better."""
+    """A line of two runs: its ratio in each, or None if a run lacks it, and whether less is better."""
 
     what: str
     before: float | None
@@ -31,7 +31,7 @@ class Line:
 
     @property
     def change(self) -> float | None:
-        """By what the ratio has been multiplied."""
+        """The factor between the two ratios."""
         return self.after / self.before if self.before and self.after is not None else None
 
     @property
@@ -45,7 +45,7 @@ class Line:
 
 
 def lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Line]:
-    """Pair the lines of two runs by what they measured beside what; those of the first run come first."""
+    """Pair the lines of two runs by their subject and floor. The lines of the first run come first."""
     old, new = _by_name(before), _by_name(after)
     for name in [*old, *(name for name in new if name not in old)]:
         row = old.get(name) or new[name]
@@ -53,7 +53,7 @@ def lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Line]
             f"{name[0]}\n[dim]{name[1]}[/]",
             old[name]["ratio"] if name in old else None,
             new[name]["ratio"] if name in new else None,
-            # A budget of speed is met from below, and what has no budget says it by its unit.
+            # A budget for speed is a lower limit. For a line without a budget, the unit decides.
             less_is_better=not row["unit"].endswith("/s"),
         )
 

@@ -1,4 +1,4 @@
-"""What a page of the dashboard costs: processor time here and in the server, and statements.
+"""The costs of a dashboard page: processor time here and in the server, and statements.
 
 Unlike the time on the clock, these numbers hardly change if the machine has other work.
 """
@@ -21,7 +21,7 @@ TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Processor time of this process and of the server, in seconds; and how many statements it ran."""
+    """Processor time of this process and of the server in seconds, and the number of statements."""
 
     here: float = 0.0
     server: float = 0.0
@@ -33,24 +33,24 @@ class Cost:
 
 
 class Meter:
-    """Reads the costs so far; ``pid`` is the server's process, ``statements`` counts what it ran."""
+    """Reads the costs so far. ``pid`` is the server's process, and ``statements`` counts its statements."""
 
     def __init__(self, statements: Callable[[], int], pid: int | None = None) -> None:
         self._statements, self._pid = statements, pid
 
     def since(self, before: Cost) -> Cost:
-        """Return what was spent since another reading."""
+        """Return the costs since another reading."""
         now = self.read()
         return Cost(now.here - before.here, now.server - before.server, now.statements - before.statements)
 
     def read(self) -> Cost:
-        """Return all that was spent so far."""
+        """Return all costs so far."""
         server = 0.0 if self._pid is None else _spent(self._pid)
         return Cost(time.process_time(), server, self._statements())
 
 
 def of_redis(url: str) -> Callable[[], int]:
-    """Return a function that says how many commands a Redis has run, without its own."""
+    """Return a function that counts the commands of a Redis, without the commands of the count."""
     client = cast("Any", Redis).from_url(url)
     calls = iter(range(10**9))
     return lambda: int(client.info("stats")["total_commands_processed"]) - next(calls)
@@ -58,7 +58,7 @@ def of_redis(url: str) -> Callable[[], int]:
 
 @contextmanager
 def of_sql() -> Generator[Callable[[], int]]:
-    """Yield a function that says how many statements this process has sent to SQL databases."""
+    """Yield a function that counts the statements of this process to SQL databases."""
     sent = Counter[str]()
 
     def note(*_: object) -> None:
@@ -78,20 +78,20 @@ def redis_seconds(client: Any) -> float:
 
 
 def redis_memory(client: Any) -> int:
-    """Return the bytes that the data of a Redis take, without those that wait to be written to its log."""
+    """Return the bytes of the data in Redis, without the bytes that wait for its append-only file."""
     info = client.info("memory")
     return int(info["used_memory"]) - int(info["mem_aof_buffer"])
 
 
 def _spent(pid: int) -> float:
-    """Return the processor time of a process and its children, also of those that have ended."""
+    """Return the processor time of a process and its children, including children that have ended."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
     own, others = Path(f"/proc/{pid}/stat"), [Path(f"/proc/{child}/stat") for child in children]
     return seconds_in(own, dead=True) + sum(map(seconds_in, others))
 
 
 def seconds_in(stat: Path, *, dead: bool = False) -> float:
-    """Return the processor time in a file of Linux about a process or thread; none if it has ended.
+    """Return the processor time in Linux's file about a process or thread, or zero if it has ended.
 
     With ``dead``, that of its ended children counts as well.
     """

@@ -1,6 +1,6 @@
-"""How long each page of the dashboard takes with 100,000 parked messages, also while they are counted.
+"""The time of each dashboard page with 100,000 parked messages, with and without a count in progress.
 
-Then what each page costs while nothing is counted: processor time, and statements.
+Then the costs of each page while nothing is counted: processor time, and statements.
 
 ``python -m benchmarks.dashboard [STORE ...] [--parked COUNT] [--entries COUNT]``: on a SQLite file, and on
 private servers of Redis and PostgreSQL. Their history also remembers five million messages.
@@ -40,7 +40,7 @@ from triggers.dashboard.rendering import load_templates
 from triggers.testing.postgres_server import PostgresServer
 from triggers.testing.redis_server import RedisServer
 
-#: How many messages are parked, and how many are remembered.
+#: The number of parked messages, and of remembered entries.
 PARKED, ENTRIES = 100_000, 5_000_000
 
 STORES = ("SQLite", "Redis", "PostgreSQL")
@@ -54,13 +54,13 @@ LONGEST = 0.3
 #: How many messages one call parks.
 PIECE = 2_000
 
-#: How many errors those have that were given up, and on how many hosts workers had begun the others.
+#: The number of different errors of given-up messages, and of different hosts of the other messages.
 ERRORS, HOSTS = 300, 40
 
-#: For how long pages are opened, one after the other, in seconds.
+#: Pages are opened one after the other for so many seconds.
 SECONDS = 15.0
 
-#: How many times the costs of a page are measured.
+#: The costs of a page are measured so many times.
 TIMES = 8
 
 ALWAYS = (
@@ -86,7 +86,7 @@ def main() -> None:
 
 @contextmanager
 def served(title: str, folder: Path) -> Generator[tuple[str, Meter]]:
-    """Yield the URL of an empty history, which is there until the end, and a meter of what it costs."""
+    """Yield the URL of an empty history, which exists until the block ends, and a meter of its costs."""
     with ExitStack() as stack:
         match title:
             case "SQLite":
@@ -95,7 +95,7 @@ def served(title: str, folder: Path) -> Generator[tuple[str, Meter]]:
                 server = stack.enter_context(RedisServer(folder))
                 yield server.url, Meter(of_redis(server.url), server.pid)
             case "PostgreSQL":
-                folder.chmod(0o755)  # for the user that runs the server
+                folder.chmod(0o755)  # the server runs as another user
                 postgres = stack.enter_context(PostgresServer(folder))
                 yield postgres.url, Meter(stack.enter_context(of_sql()), postgres.pid)
             case _:
@@ -113,7 +113,7 @@ def prepare(title: str, url: str, count: int, entries: int) -> None:
 
 
 async def measure(title: str, url: str, meter: Meter, count: int) -> None:
-    """Open each page again and again, and print how long it took and what it cost."""
+    """Open each page again and again, and print its durations and costs."""
     store = open_history(url)
     token = Token.drawn("somebody", Role.ADMIN)
     app = create_app(url, access=Access(tokens=[token]), store=store)
@@ -146,7 +146,7 @@ async def measure(title: str, url: str, meter: Meter, count: int) -> None:
 
 
 async def opened(browser: httpx.AsyncClient, paths: Sequence[str], times: dict[str, list[float]]) -> None:
-    """Open each page once, and note how long that took."""
+    """Open each page once, and note its duration."""
     for path in paths:
         began = time.perf_counter()
         answer = await browser.get(path)
@@ -164,14 +164,14 @@ def show(times: dict[str, list[float]]) -> None:
 
 
 async def until_counted(operations: Operations) -> None:
-    """Wait until the parked messages were just counted: then they are not counted for a while."""
+    """Wait until a count of the parked messages has just ended, so that no count runs for a while."""
     before = operations.surveyor.latest().made_at
     while operations.surveyor.latest().made_at == before:  # noqa: ASYNC110  (a thread counts)
         await asyncio.sleep(0.1)
 
 
 async def costs(browser: httpx.AsyncClient, paths: Sequence[str], meter: Meter) -> None:
-    """Open each page some times, each time as the first page since a while, and print the mean cost."""
+    """Open each page several times, each time after a pause, and print its mean cost."""
     for path in paths:
         spent = Cost()
         for _ in range(TIMES):
@@ -203,7 +203,7 @@ def remember(url: str, store: KeepsBeside, entries: int) -> None:
             connection.execute("VACUUM ANALYZE doubtless_history")
 
 
-#: The columns of an entry that is completed.
+#: The columns of a completed entry.
 _ENTRY = """
     INSERT INTO doubtless_history (trigger_name, digest, state, outcome, owner, fence, started_at, expires_at)
 """
@@ -234,7 +234,7 @@ def claim_and_complete(store: KeepsBeside, first: int, last: int) -> None:
 
 
 def draw(store: KeepsBeside) -> None:
-    """Let consumers of the triggers have added a step to the charts in each minute of a day."""
+    """Add a step of the triggers' consumers to the charts for each minute of a day."""
     charts, now = needed_beside(store, "history", "charts").charts, datetime.now(UTC)
     for number in range(TRIGGERS):
         for ago in range(24 * 60, -1, -1):
@@ -248,7 +248,7 @@ async def _step(step: ChartStep) -> ChartStep:
 
 
 def fill(store: KeepsBeside, count: int) -> None:
-    """Park messages of a few triggers; half In Doubt, half given up, each for its own reason."""
+    """Park messages of a few triggers: half In Doubt, half given up, each with its own reason."""
     now = datetime.now(UTC)
     for start in range(0, count, PIECE):
         numbers = range(start, min(count, start + PIECE))
@@ -256,7 +256,7 @@ def fill(store: KeepsBeside, count: int) -> None:
 
 
 def parked(number: int, at: datetime) -> Parked:
-    """Return one parked message, with a reason that no other one has."""
+    """Return one parked message with a unique reason."""
     uuid = f"order-{number}"
     known: dict[str, object] = {
         "id": f"{number:024x}",
@@ -271,7 +271,7 @@ def parked(number: int, at: datetime) -> Parked:
 
 
 def in_doubt(number: int) -> dict[str, object]:
-    """Return why a message is In Doubt: its resolver names the customer, in letters."""
+    """Return the reason of a message In Doubt: its resolver names the customer in letters."""
     customer = str(number).translate(str.maketrans("0123456789", "aeioulmnrs"))
     words = "the resolver says IN_DOUBT; kept for you to decide; resolver: the ledger has no"
     reason = f"an earlier run started and never finished; {words} booking of {customer} yet (row 11)"

@@ -1,4 +1,4 @@
-"""Many completed entries, for the measurements that ask what they cost."""
+"""Many completed entries, for the measurements of their costs."""
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -18,7 +18,7 @@ def fill(
     *,
     time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
 ) -> None:
-    """Claim and complete ``entries`` uuids, as a trigger would."""
+    """Claim and complete ``entries`` uuids, like a trigger."""
     what = f"{trigger}: {entries:,} entries"
     for _ in bench.progress.track(range(entries // CLAIM_BATCH), description=what):
         remember(history, trigger, numbered(bench.numbers, CLAIM_BATCH), time_to_live=time_to_live)

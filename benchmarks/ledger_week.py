@@ -1,4 +1,4 @@
-"""How long any command takes with a week of one batch a second in the ledger of a Redis history.
+"""The longest command on a Redis history with a week of one batch per second in its ledger.
 
 ``python -m benchmarks.ledger_week``. The batches are written by a script, some of them over. Then real
 batches claim, settle and tidy up, and everything that walks through the ledger does. Redis's slow log tells
@@ -32,16 +32,16 @@ from triggers.testing.redis_server import RedisServer
 #: The trigger, and how many rows each batch has.
 NAME, ROWS = "load", 10
 
-#: How many seconds a week has.
+#: The seconds of a week.
 WEEK = 604_800
 
-#: How many batches one call writes.
+#: One call writes so many batches.
 _PIECE = 5_000
 
 #: The report lists commands that take longer, in milliseconds.
 SLOW = 20.0
 
-#: Writes batches `first` to `last`: the one that is n seconds old is over in `life` - n seconds.
+#: Writes batches `first` to `last`. A batch that is n seconds old expires in `life` - n seconds.
 _FILL = """
 local ledger, life = KEYS[1] .. ':batches', tonumber(ARGV[3])
 local clock = redis.call('TIME')
@@ -61,7 +61,7 @@ redis.call('HSET', KEYS[1], 'meta', struct.pack('>BI7', layout, fence) .. string
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """How many batches the ledger held, and the slowest call of each command, in milliseconds."""
+    """The number of batches in the ledger, and the slowest call of each command in milliseconds."""
 
     filled: int
     left: int
@@ -70,7 +70,7 @@ class Found:
 
 
 def measure(server: RedisServer, *, batches: int, expired: int, new: int) -> Found:
-    """Fill the ledger, go on with ``new`` batches, and look at it in every way there is."""
+    """Fill the ledger, run ``new`` batches, and read the ledger in every way."""
     store = open_history(server.url)
     try:
         with cast("Any", redis.Redis).from_url(server.url) as client:
@@ -96,7 +96,7 @@ def _run_batch(store: HistoryStore, name: str) -> None:
 
 
 def _fill(client: Any, batches: int, expired: int) -> None:
-    """Write batches of which so many are over, each a second older than the next."""
+    """Write batches, each a second older than the next. The oldest ``expired`` batches have expired."""
     life = int(timedelta(seconds=WEEK).total_seconds() * 1000)
     oldest = WEEK + expired
     for first in range(oldest - batches + 1, oldest + 1, _PIECE):
@@ -105,12 +105,12 @@ def _fill(client: Any, batches: int, expired: int) -> None:
 
 
 def _batches(client: Any) -> int:
-    """Count the batches in the ledger: each has three fields, and there is one more."""
+    """Count the batches in the ledger. Each has three fields, and the ledger has one more field."""
     return int((client.hlen(f"doubtless:{{{NAME}}}:history:batches") - 1) // 3)
 
 
 def _go_on(store: HistoryStore, url: str, batches: int) -> None:
-    """Run batches as a Spark driver does, which tidies up after each."""
+    """Run batches like a Spark driver, which cleans up after each batch."""
 
     @trigger("orders", name=NAME, history=url)
     def work(_message: object) -> None: ...
@@ -123,7 +123,7 @@ def _go_on(store: HistoryStore, url: str, batches: int) -> None:
 
 
 def _walk(store: HistoryStore) -> None:
-    """Call everything that walks through what is remembered."""
+    """Call everything that reads all entries."""
     drive(store.stats(NAME))
     drive(store.lookup(NAME, [f"first-{row}" for row in range(ROWS)]))
     cursor = None
@@ -134,7 +134,7 @@ def _walk(store: HistoryStore) -> None:
 
 
 def _slowest(client: Any) -> Mapping[str, float]:
-    """Return the slowest call of each script, and of each command that is none, in milliseconds."""
+    """Return the slowest call of each script, and of each other command, in milliseconds."""
     names = {sha1(_script(name)).hexdigest(): name for name in script_names("history.redis")}  # noqa: S324
     slowest: dict[str, float] = {}
     for entry in client.slowlog_get(100_000):

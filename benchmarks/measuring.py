@@ -10,7 +10,7 @@ from rich.progress import Progress
 
 T = TypeVar("T")
 
-#: Rounds at the start that do not count: they load scripts, open connections and fill caches.
+#: The first rounds do not count: they load scripts, open connections and fill caches.
 WARM_UP = 2
 
 #: The timed part: one pass over the round's material.
@@ -19,7 +19,7 @@ Pass = Callable[[Sequence[T]], object]
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds per message of each competitor, round by round; the same place is the same round."""
+    """Seconds per message of each competitor, round by round. The same index is the same round."""
 
     rounds: Mapping[str, Sequence[float]]
 
@@ -28,7 +28,7 @@ class Times:
         return median(self.rounds[name])
 
     def ratio(self, measured: str, floor: str) -> float:
-        """Return the median of the rounds' ratios: what disturbs a round disturbs both of its halves."""
+        """Return the median of the rounds' ratios, because a disturbance affects both competitors."""
         pairs = zip(self.rounds[measured], self.rounds[floor], strict=True)
         return median(ours / beside for ours, beside in pairs)
 
@@ -47,7 +47,7 @@ class Rounds:
     clock: Callable[[], float] = time.perf_counter
 
     def run(self, what: str, make: Callable[[int], Sequence[T]], passes: Mapping[str, Pass[T]]) -> Times:
-        """Let competitors take turns in changing order; ``make`` makes new material for each."""
+        """Let competitors take turns in changing order. ``make`` makes new material for each."""
         times: dict[str, list[float]] = {name: [] for name in passes}
         for number in self.progress.track(range(self.count + self.warm_up), description=what):
             names = list(passes) if number % 2 else list(passes)[::-1]

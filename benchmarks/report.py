@@ -22,7 +22,7 @@ _MEANING = (
 
 
 def show(results: Sequence[Result], console: Console) -> None:
-    """Print a table that fits 80 columns, and what a ratio means."""
+    """Print a table that fits 80 columns, and the meaning of a ratio."""
     table = Table(title="doubtless beside its floors", show_lines=True)
     table.add_column("what, and beside what", ratio=1)
     table.add_column("measured\nfloor\n[dim]unit[/]", justify="right", no_wrap=True)
@@ -47,7 +47,7 @@ def _verdict(result: Result) -> str:
 
 
 def draw(results: Sequence[Result], file: Path) -> None:
-    """Draw the speeds of results as bars, each beside its floor, and save a PNG. Times are left out."""
+    """Draw the speeds of results as bars, each next to its floor, and save a PNG. Times are left out."""
     from matplotlib.figure import Figure  # noqa: PLC0415  (only the bench extra has it)
 
     speeds = [result for result in results if result.unit.endswith("/s")][::-1]
@@ -69,7 +69,7 @@ def draw(results: Sequence[Result], file: Path) -> None:
 
 
 def to_json(results: Sequence[Result]) -> str:
-    """Return the results, and what they were measured on, as a JSON object."""
+    """Return the results, and the machine that measured them, as a JSON object."""
     return json.dumps({"machine": _machine(), "results": [_fields(result) for result in results]}, indent=2)
 
 

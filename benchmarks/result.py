@@ -1,4 +1,4 @@
-"""One measured line: what, its floor, their ratio, and the budget it has to keep."""
+"""One measured line: its subject, its floor, their ratio, and its budget."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class Budget:
 
     @property
     def bound(self) -> str:
-        """The limit, and on which side of it the ratio may be."""
+        """The limit, and whether the ratio may be above or below it."""
         return f"{'>=' if self.at_least else '<='} {self.limit:.3g}"
 
     def __str__(self) -> str:
@@ -35,7 +35,7 @@ SPEED = "x the speed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """A line of the report. ``measured`` and ``floor`` are in ``unit``; without a budget it informs."""
+    """A line of the report. ``measured`` and ``floor`` are in ``unit``. Without a budget it only informs."""
 
     what: str
     beside: str
@@ -47,7 +47,7 @@ class Result:
 
     @property
     def met(self) -> bool | None:
-        """Whether the budget is kept; None where there is none."""
+        """Whether the budget is kept, or None without a budget."""
         return None if self.budget is None else self.budget.met_by(self.ratio)
 
 
@@ -61,7 +61,7 @@ def speeds(
     unit: str = "messages/s",
     budget: Budget | None = None,
 ) -> Result:
-    """Return the line about two competitors, as how many messages each does in a second."""
+    """Return the line about two competitors, as messages per second."""
     return Result(
         what=what,
         beside=beside,

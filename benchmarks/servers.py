@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from triggers.testing.postgres_server import PostgresServer
 from triggers.testing.redis_server import RedisServer
 
-#: How a Redis is usually run that must not lose data; the same for all rows. Rewriting its log would disturb.
+#: The usual settings of a Redis that must not lose data, for all rows. Rewriting its log would disturb.
 SETTINGS = {"appendfsync": "everysec", "auto-aof-rewrite-percentage": "0"}
 
 

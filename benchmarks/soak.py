@@ -33,14 +33,14 @@ from history.store import HistoryStore
 from triggers.pipeline.parking.sweep import close_settled
 from triggers.providers.opening import open_provider
 
-#: A silent process counts as dead after a second and a half; the same for SQL-JMS.
+#: A silent process counts as dead after a second and a half. The second constant is for SQL-JMS.
 FAST = "?claim_idle=1.5&reclaim_interval=0.2"
 FAST_SQLJMS = "lease=1.5&poll_interval=0.2"
 
-#: One message in so many carries the uuid of another one.
+#: One message in so many has the uuid of another message.
 RESENT_ONE_IN = 20
 
-#: How long nothing may happen before the soak gives up, in seconds.
+#: After so many seconds without an effect the soak gives up.
 PATIENCE = 60.0
 
 
@@ -56,7 +56,7 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The end of each message; ``mistakes`` is empty if the promise was kept."""
+    """The end of each message. ``mistakes`` is empty if the promise was kept."""
 
     seed: int
     kills: int
@@ -93,12 +93,12 @@ class Soak:
 
     @property
     def _provider(self) -> str:
-        """Where the messages are."""
+        """The URL of the messages' provider."""
         return (self.history or "") if self.sqljms else self.redis_url
 
     @property
     def _impatient(self) -> str:
-        """The same, for consumers."""
+        """The same URL with short timeouts, for consumers."""
         url = self._provider
         return f"{url}{'&' if '?' in url else '?'}{FAST_SQLJMS}" if self.sqljms else url + FAST
 
@@ -138,7 +138,7 @@ class Soak:
         return [_Sent(uuid, name) for name, uuid in sent.items()]
 
     def _kill_at_random(self, fleet: Fleet, chance: random.Random, show: Callable[[int, int], None]) -> None:
-        """Kill when so many effects have happened, which spreads the kills whatever the machine's speed."""
+        """Kill after certain numbers of effects, so that the machine's speed does not matter."""
         due = sorted(chance.sample(range(1, self.messages * 9 // 10), self.kills))
         progress = Progressing(fleet)
         with drained_at(self._provider) as is_drained:
@@ -153,7 +153,7 @@ class Soak:
                 time.sleep(0.02)
 
     def _left_over(self) -> Sequence[str]:
-        """Tell of the rows of SQL-JMS that nobody needs any more."""
+        """Return the mistakes for rows of SQL-JMS that should be gone."""
         if not self.sqljms:
             return []
         left = rows_left(self._provider)
@@ -162,9 +162,9 @@ class Soak:
     def _judge(self, sent: Sequence[_Sent], lines: Sequence[tuple[str, ...]]) -> Counter[Fate]:
         store = open_history(self.history or self.redis_url)
         drive(close_settled(NAME, store, store.parking))
-        # Copies of one document have one place there.
+        # Copies of one document are parked once.
         parked = {message.uuid for message in drive(store.parking.list(trigger=NAME, limit=self.messages))}
-        # An effect of another run makes nothing here a duplicate.
+        # An effect of another run must not turn a message of this run into a duplicate.
         completed = _completed(store, sorted({uuid for uuid, _, _ in lines}))
         drive(store.close())
         executed = {message_id for _, message_id, _ in lines}
@@ -215,7 +215,7 @@ def shuffled_uuids(chance: random.Random, seed: int, messages: int) -> list[str]
 
 
 def send(url: str, uuids: Sequence[str]) -> Mapping[str, str]:
-    """Send a message for each uuid; return the uuids by the names that the provider gave the messages."""
+    """Send a message for each uuid. Return the uuids by the message ids of the provider."""
     provider = open_provider(url)
     names = drive(provider.send(NAME, [Message(uuid=uuid, body="soak") for uuid in uuids]))
     drive(provider.close())
@@ -224,7 +224,7 @@ def send(url: str, uuids: Sequence[str]) -> Mapping[str, str]:
 
 @contextmanager
 def drained_at(url: str) -> Generator[Callable[[], bool]]:
-    """Return what tells whether everything at a provider was read and acknowledged."""
+    """Yield a function that says whether all messages of a provider were read and acknowledged."""
     if not url.startswith("redis"):
         yield lambda: not waiting(url)
         return
@@ -240,7 +240,7 @@ def _is_drained(client: Any) -> bool:
 
 @dataclass(slots=True)
 class Progressing:
-    """How many effects a fleet has had, and when that has changed."""
+    """The number of effects of a fleet, and the time of its last change."""
 
     fleet: Fleet
     effects: int = 0
@@ -301,7 +301,7 @@ def main(
 
 @contextmanager
 def _database(*, atomic: bool) -> Generator[str | None]:
-    """Start a PostgreSQL where the soak is atomic and was given none; its user cannot reach our folders."""
+    """Start a PostgreSQL if an atomic soak has none. Its user cannot reach our folders."""
     if not atomic:
         yield None
         return

@@ -15,7 +15,7 @@ from triggers import Message, trigger
 
 @trigger(NAME, name=NAME, concurrency=4, transacted=True)
 def work(message: Message, connection: Connection) -> None:
-    """Have an effect that would show if it happened twice."""
+    """Have an effect that shows if it happens twice."""
     linger(message)
     row = {"uuid": message.uuid, "message_id": message.message_id, "pid": str(os.getpid())}
     connection.execute(NOTE, row)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Engine, create_engine, text
 
-#: A row for each effect; nothing in it could hide a second one.
+#: A row for each effect, without a constraint that could hide a second effect.
 TABLE = "CREATE TABLE IF NOT EXISTS soak_effects (uuid TEXT, message_id TEXT, pid TEXT)"
 
 NOTE = text("INSERT INTO soak_effects (uuid, message_id, pid) VALUES (:uuid, :message_id, :pid)")
@@ -13,7 +13,7 @@ NOTE = text("INSERT INTO soak_effects (uuid, message_id, pid) VALUES (:uuid, :me
 
 @dataclass(slots=True)
 class TableEffects:
-    """The table of effects in the database at a history's URL; made when this is."""
+    """The table of effects in the database at a history's URL. The constructor makes the table."""
 
     url: str
     _engine: Engine = field(init=False)
@@ -34,7 +34,7 @@ class TableEffects:
             return [tuple(row) for row in connection.execute(text("SELECT * FROM soak_effects"))]
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self._engine.dispose()
 
 
@@ -54,7 +54,7 @@ def waiting(url: str) -> int:
 
 
 def rows_left(url: str) -> Mapping[str, int]:
-    """Count the rows of SQL-JMS that are there, by table."""
+    """Count the rows of SQL-JMS by table."""
     return _counts(url, PASSING)
 
 

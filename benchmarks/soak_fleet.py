@@ -16,7 +16,7 @@ from typing import Protocol, Self
 from benchmarks.soak_service import EFFECTS, MOMENT
 from tests.fixtures.ledger import Ledger
 
-#: How long a process may take to drain, in seconds.
+#: The longest time of a process to drain, in seconds.
 DRAIN_PATIENCE = 30.0
 
 _ROOT = Path(__file__).parents[1]
@@ -26,11 +26,11 @@ class Effects(Protocol):
     """The effects of the services: uuid, JMSMessageID and process of each."""
 
     def count(self) -> int:
-        """Count them."""
+        """Count the effects."""
         ...
 
     def lines(self) -> Sequence[tuple[str, ...]]:
-        """Return them."""
+        """Return the effects."""
         ...
 
 
@@ -54,7 +54,7 @@ class Fleet:
 
     @property
     def effects(self) -> Effects:
-        """Where the services leave their effects."""
+        """The store of the services' effects."""
         return self.atomic or self._ledger
 
     @property
@@ -71,7 +71,7 @@ class Fleet:
         self.kills += 1
 
     def stop_one(self, chance: random.Random, seconds: float) -> None:
-        """Stop a process for a while, as a machine that is paused or swaps."""
+        """Stop a process for a while, like a machine that is paused or swaps."""
         victim = self._one_at_work(chance)
         victim.send_signal(signal.SIGSTOP)
         time.sleep(seconds)
@@ -83,7 +83,7 @@ class Fleet:
 
     @contextmanager
     def paused(self) -> Generator[None]:
-        """Stop all processes, for as long as something is done that they must not see half done."""
+        """Stop all processes during the block, so that they do not see half of a change."""
         for process in self._running:
             process.send_signal(signal.SIGSTOP)
         try:
@@ -126,11 +126,11 @@ class Fleet:
         ]
 
     def log_tail(self) -> str:
-        """Return the end of what the processes had to say."""
+        """Return the end of the processes' logs."""
         return self.log()[-3000:]
 
     def log(self) -> str:
-        """Return what the processes had to say."""
+        """Return the logs of the processes."""
         return (self.folder / "consumers.log").read_text(errors="replace")
 
     def _start(self) -> subprocess.Popen[bytes]:

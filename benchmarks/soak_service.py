@@ -20,32 +20,32 @@ from tests.fixtures.ledger import Ledger
 from triggers import Delivery, Message, Trigger, trigger
 from triggers.consumer import Consumer
 
-#: The name of the environment variable that names the file of effects: uuid, JMSMessageID and process.
+#: The environment variable that names the file of effects: uuid, JMSMessageID and process.
 EFFECTS = "SOAK_EFFECTS"
 
 #: The trigger, and the stream that it receives from.
 NAME = "soak"
 
-#: The name of the environment variable with the longest moment on either side of the effect, in seconds.
+#: The environment variable with the longest pause on either side of the effect, in seconds.
 MOMENT = "SOAK_MOMENT"
 
-#: The last messages, which a fork handles again.
+#: The last messages. A fork handles them again.
 RECENT = deque[Message](maxlen=20)
 
-#: For how long what was killed is presumed alive.
+#: The lease: a killed run is presumed alive for this time.
 LEASE = timedelta(seconds=1)
 
 
 @trigger(NAME, name=NAME, concurrency=4, lease=LEASE)
 def work(message: Message, delivery: Delivery) -> None:
-    """Have an effect that would show if it happened twice."""
+    """Have an effect that shows if it happens twice."""
     linger(message)
     Ledger(Path(os.environ[EFFECTS])).note(delivery.uuid or "", message.message_id or "", str(os.getpid()))
     linger(message)
 
 
 def linger(message: Message) -> None:
-    """Give whoever kills or forks processes a moment to do so, while a message is worked on."""
+    """Pause in the middle of a message, so that kills and forks can happen there."""
     if not RECENT or RECENT[-1] is not message:
         RECENT.append(message)
     time.sleep(random.uniform(0, float(os.environ[MOMENT])))  # noqa: S311  (no secret)

@@ -1,4 +1,4 @@
-"""One process of the soak test with many coroutines at a time; else as ``soak_service``."""
+"""One process of the soak test with many coroutines at a time, otherwise like ``soak_service``."""
 
 import asyncio
 import os
@@ -13,13 +13,13 @@ from triggers import AsyncConsumer, Delivery, Message, trigger
 #: So many that they share a receiver and their calls.
 CONCURRENCY = 64
 
-#: The longest moment on either side of the effect, in seconds: most tasks are at work at any time.
+#: The longest pause on either side of the effect, in seconds: at any time most tasks are working.
 LONGEST_MOMENT = 0.1
 
 
 @trigger(NAME, name=NAME, concurrency=CONCURRENCY, lease=LEASE)
 async def work(message: Message, delivery: Delivery) -> None:
-    """Have an effect that would show if it happened twice."""
+    """Have an effect that shows if it happens twice."""
     await asyncio.sleep(random.uniform(0, LONGEST_MOMENT))  # noqa: S311  (no secret)
     Ledger(Path(os.environ[EFFECTS])).note(delivery.uuid or "", message.message_id or "", str(os.getpid()))
     await asyncio.sleep(random.uniform(0, LONGEST_MOMENT))  # noqa: S311  (no secret)

@@ -1,8 +1,8 @@
-"""A pluggable resolver: which of a travel agency's bookings were made, and what to do about half of one.
+"""A pluggable resolver: it finds the bookings of a travel agency, and undoes half a booking.
 
-The service it belongs to books a trip in two steps: it holds the seats, then confirms the booking. A worker
-that dies between the two leaves seats held by nobody. This resolver does what a resolver may do: it finds out
-how far the service got, gives the seats back, and only then says NEW.
+Its service books a trip in two steps: it holds the seats, then confirms the booking. If a worker dies between
+the two steps, the seats stay held. This resolver finds out how far the service got, gives the seats back, and
+only then says NEW. A resolver may have such effects.
 
 A distribution offers it to others as an entry point, and they use it by name (``resolver="booking"``)::
 
@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from doubtless import Message, Resolution, Resolved
 from doubtless.resolvers import Evidence
 
-#: A run younger than this may still be at work: the service gives up by itself after half of it.
+#: A younger run may still be working. The service itself gives up after half of this time.
 LONGEST_RUN = timedelta(minutes=10)
 
 TABLES = """
@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS held_seats (uuid TEXT NOT NULL, seat TEXT NOT NULL);
 def already_booked(
     uuid: str, trigger_name: str, message: Message, evidence: Evidence
 ) -> Resolved:
-    """Say whether the trip of ``uuid`` is booked, and undo half a booking."""
+    """Look for the booking of ``uuid``, and undo half a booking."""
     del (
         trigger_name,
         message,
@@ -56,7 +56,7 @@ def already_booked(
 
 
 def may_be_running(evidence: Evidence) -> bool:
-    """Whether an earlier run is too young to be presumed dead. Unknown (no history, say) counts as young."""
+    """Whether an earlier run is too young to be presumed dead. A run of unknown age counts as young."""
     return (
         evidence.started_at is None
         or datetime.now(UTC) - evidence.started_at < LONGEST_RUN

@@ -1,7 +1,7 @@
 """A service that books orders into SQLite and checks the fence: ``doubtless run examples.orders``.
 
-The table answers two questions. Whether an order is booked: the resolver asks that after a crash. And under
-which fence: a worker that was presumed dead and comes back late has a smaller one, and changes nothing.
+The table answers two questions. Is an order booked? The resolver asks this after a crash. And under which
+fence? A worker that was presumed dead and comes back late has a smaller fence, so it changes nothing.
 
 The database is the file named by the environment variable ``BOOKINGS``, else ``bookings.db``.
 """
@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS bookings (
 )
 """
 
-# A second copy of a booking changes nothing, unless its fence is greater: then somebody decided so.
+# A second booking of an order changes nothing, unless its fence is greater: then a person decided so.
 BOOK = """
 INSERT INTO bookings (uuid, fence, order_id, amount) VALUES (:uuid, :fence, :id, :amount)
 ON CONFLICT (uuid) DO UPDATE SET fence = :fence, order_id = :id, amount = :amount WHERE fence < :fence
@@ -49,7 +49,7 @@ class Order(BaseModel):
 
 
 def already_booked(uuid: str, trigger_name: str, message: Message) -> Resolved:
-    """Say whether the booking of ``uuid`` is in the table; it is the only effect, in one transaction."""
+    """Look for the booking of ``uuid`` in the table. It is the only effect, in one transaction."""
     del (
         trigger_name,
         message,
@@ -86,7 +86,7 @@ def book(order: Order, delivery: Delivery) -> None:
 
 @on_retrieval_failure("book-shop-order")
 def tell(event: RetrievalFailureEvent) -> None:
-    """Tell somebody that an order was given up; here, the log."""
+    """Report that an order was given up: here, in the log."""
     _log.error(
         "%s: %s (%s)", event.trigger_name, event.cause, event.exception_message
     )

@@ -1,16 +1,16 @@
-"""A pipeline of Spark and a service that share one document history: what one has booked, the other does not.
+"""A pipeline of Spark and a service share one document history: each skips the orders of the other.
 
 Orders come from the web shop as a stream, and some of them several times. The pipeline reads them in
 micro-batches, looks up the customer's country, and writes them as JSON files. Clerks at the counter also
-type orders, and some of these are in the stream, too. :func:`book_at_the_counter` books them. Both
-have the name "book-order" in the same history, so whichever comes first books the order, and for the other it
-is a duplicate.
+type orders, and some of these are also in the stream. :func:`book_at_the_counter` books them. Both have
+the name "book-order" in the same history. So the first of the two books the order, and for the other it is
+a duplicate.
 
-    python pipeline.py                                # on a Redis server of its own
+    python pipeline.py                                # on a new Redis server
     python pipeline.py redis://127.0.0.1:6379/0       # on yours, in a database that is empty
 
-Each batch has a folder of its own, below its checkpoint's, which a batch that Spark runs again overwrites; so
-``on_replay="execute"`` is safe, and nothing stays In Doubt after a crash.
+Each batch has its own folder below the folder of its checkpoint. If Spark runs a batch again, it overwrites
+that folder. So ``on_replay="execute"`` is safe, and nothing stays In Doubt after a crash.
 """
 
 import json
@@ -38,7 +38,7 @@ from doubtless.testing import RedisServer
 CUSTOMERS = ("Garcia", "Sato", "Okafor", "Kaya", "Silva")
 COUNTRIES = "('Garcia', 'ES'), ('Sato', 'JP'), ('Okafor', 'NG'), ('Kaya', 'TR'), ('Silva', 'PT')"
 
-#: How many orders the web shop has, how many of those it sends again, and which ones the clerks type.
+#: The number of the web shop's orders, how many it sends again, and the orders that the clerks type.
 ORDERS, AGAIN, AT_THE_COUNTER = 300, 60, range(250, 350)
 
 COUNTER_BOOK = Path(os.environ.get("COUNTER_BOOK", "counter.jsonl"))
@@ -62,7 +62,7 @@ def book_at_the_counter(order: Order) -> None:
 def make_pipeline(
     spark: SparkSession, redis_url: str, folder: Path
 ) -> ForeachBatch:
-    """Return what enriches a batch of orders and writes it into its folder."""
+    """Return a function that enriches a batch of orders and writes it to its folder."""
     countries = spark.sql(
         f"SELECT * FROM VALUES {COUNTRIES} AS known (customer, country)"  # noqa: S608  (ours)
     )
@@ -88,10 +88,10 @@ def make_pipeline(
 
 
 def run_pipeline(redis_url: str, folder: Path) -> dict[str, int]:
-    """Read all that is in the stream, and return the sum of the reports."""
+    """Read the whole stream, and return the sum of the reports."""
     os.environ.setdefault(
         "PYSPARK_PYTHON", sys.executable
-    )  # the tasks need what is installed here
+    )  # the tasks need the packages of this Python
     builder = SparkSession.Builder().master("local[2]").appName("orders")
     builder = builder.config("spark.driver.host", "127.0.0.1").config(
         "spark.ui.enabled", "false"
@@ -117,7 +117,7 @@ def run_pipeline(redis_url: str, folder: Path) -> dict[str, int]:
 
 
 def send(redis_url: str) -> None:
-    """Send the orders of the web shop, some of them twice, and those of the counter."""
+    """Send the web shop's orders, some of them twice, and the counter's orders."""
     provider = RedisStreams.from_url(redis_url)
     from_the_web = [
         _order(number) for number in (*range(ORDERS), *range(AGAIN))
@@ -138,7 +138,7 @@ def _order(number: int) -> Message:
 
 
 def main(redis_url: str) -> None:
-    """Send, let the counter book, let the pipeline book, and count what was booked."""
+    """Send orders, let the counter and the pipeline book them, and count the bookings."""
     folder = Path("booked")
     send(redis_url)
     Consumer([book_at_the_counter], redis_url, history=redis_url).run(

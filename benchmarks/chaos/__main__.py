@@ -34,7 +34,7 @@ GROUNDS: Mapping[str, Callable[[Path], AbstractContextManager[Ground]]] = {
 }
 
 
-#: The same, for a help text.
+#: The same names, for a help text.
 KNOWN = ", ".join(GROUNDS)
 
 

@@ -22,7 +22,7 @@ class Fate(StrEnum):
     LOST = "lost, with no excuse"
 
 
-#: Mistakes that nothing excuses; and one more mistake, if everything is one transaction.
+#: Mistakes that no loss excuses, and one more mistake if everything is in one transaction.
 MISTAKES = (Fate.TWICE, Fate.LOST)
 NOT_ATOMIC = (Fate.PARKED_WITH_EFFECT, Fate.PARKED_WITHOUT_EFFECT)
 

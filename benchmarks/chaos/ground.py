@@ -11,7 +11,7 @@ from typing import Protocol
 from benchmarks.chaos.remembering import Losses
 from benchmarks.soak_fleet import Fleet
 
-#: Does one thing to the servers, and tells what they lost by it.
+#: Does one thing to the servers, and returns what they lost.
 Trouble = Callable[[Fleet, random.Random, Sequence[str]], Losses]
 
 
@@ -39,7 +39,7 @@ class Ground(Protocol):
 
     @property
     def direct(self) -> str:
-        """The URL of the server that has the history now, for whoever counts."""
+        """The URL of the server that has the history now, to count its entries."""
         ...
 
     @property
@@ -61,19 +61,19 @@ def stalled(pid: int, seconds: float) -> None:
 
 
 def kill_a_consumer(fleet: Fleet, chance: random.Random, _uuids: Sequence[str]) -> Losses:
-    """End a process at work with SIGKILL; another takes its place."""
+    """End a working process with SIGKILL, and start another in its place."""
     fleet.kill_one(chance)
     return Losses()
 
 
 def stop_a_consumer(fleet: Fleet, chance: random.Random, _uuids: Sequence[str]) -> Losses:
-    """Stop a process at work for longer than its leases last."""
+    """Stop a working process for longer than its leases last."""
     fleet.stop_one(chance, chance.uniform(0.5, 3))
     return Losses()
 
 
 def fork_a_consumer(fleet: Fleet, chance: random.Random, _uuids: Sequence[str]) -> Losses:
-    """Have a process at work fork; the child handles copies of its last messages."""
+    """Let a working process fork. The child handles copies of its last messages."""
     fleet.signal_one(chance, signal.SIGUSR1)
     return Losses()
 

@@ -23,10 +23,10 @@ from tests.fixtures.servers.pgbouncer import PgBouncer
 from tests.fixtures.waiting import eventually
 from triggers.testing.postgres_server import UNPRIVILEGED_USER, PostgresServer, find_programs
 
-#: For how long a standby is cut off before its primary dies, in seconds.
+#: A standby is cut off for at most so many seconds before its primary dies.
 CUT_OFF = 0.4
 
-#: For how long servers are stopped, in seconds.
+#: Servers are stopped for at most so many seconds.
 STALL = 1.0
 
 #: One backend in so many is terminated, at random.
@@ -37,8 +37,8 @@ SPARED = 2
 class PostgresGround:
     """Two servers: ``primary`` takes writes, ``standby`` follows it. A pooler is in front of the primary.
 
-    Where the standby is ``synchronous``, a commit is answered when it has it. ``account`` is the superuser,
-    whom both servers know.
+    If the standby is ``synchronous``, it has a commit before the primary answers. Both servers have the same
+    superuser, ``account``.
     """
 
     primary: PostgresServer
@@ -81,7 +81,7 @@ class PostgresGround:
         }
 
     def follow(self) -> None:
-        """Make the standby as the primary is now, and have it follow."""
+        """Copy the primary to the standby, and let the standby follow."""
         shutil.rmtree(self.standby.folder / "data", ignore_errors=True)
         programs = find_programs()
         assert programs is not None
@@ -101,12 +101,12 @@ class PostgresGround:
             self._wait_for("*")
 
     def _is_followed(self) -> bool:
-        """Whether the standby has all that was committed until now."""
+        """Whether the standby has all commits so far."""
         ((now,),) = self.ask("SELECT pg_current_wal_lsn()::text")
         return bool(self.ask("SELECT 1 FROM pg_stat_replication WHERE replay_lsn >= %s::pg_lsn", now))
 
     def _wait_for(self, standbys: str) -> None:
-        """Set which standbys a commit waits for."""
+        """Set the standbys that a commit waits for."""
         self.ask(f"ALTER SYSTEM SET synchronous_standby_names = '{standbys}'")
         self.ask("SELECT pg_reload_conf()")
 
@@ -131,10 +131,10 @@ class PostgresGround:
         return self._replace(uuids)
 
     def _replace(self, uuids: Sequence[str]) -> Losses:
-        """Promote the standby, and tell what the dead primary knew that it does not; that follows then.
+        """Promote the standby, and return what only the dead primary knew. It becomes the new standby.
 
-        A pooler's clients would not notice that the server behind it is another one; so it starts anew. It is
-        down while the dead primary is looked into, or they would go on there, and nobody would count it.
+        Clients of a pooler would not notice the new server behind it, so the pooler restarts. It is down
+        while the dead primary is read. Otherwise clients would go on there, and nobody would count that.
         """
         self.primary, self.standby = self.standby, self.primary
         self.ask("SELECT pg_promote()")
@@ -150,7 +150,7 @@ class PostgresGround:
         return before.lost_in(after)
 
     def _look_unseen(self, uuids: Sequence[str]) -> Memory:
-        """Read the new primary's memory; that it is another server is left for the consumers to notice."""
+        """Read the new primary's memory, but let the consumers notice that it is another server."""
         ((noted,),) = self.ask("SELECT value FROM doubtless_meta WHERE name = 'lineage'")
         ((fence,),) = self.ask("SELECT last_value FROM doubtless_fences")
         memory = Memory.of(self.direct, uuids)
@@ -166,7 +166,7 @@ class PostgresGround:
         return Losses()
 
     def _stall(self, _fleet: Fleet, chance: random.Random, _uuids: Sequence[str]) -> Losses:
-        """Stop all processes of the server that somebody waits for."""
+        """Stop all server processes that clients wait for."""
         pids = [int(pid) for (pid,) in self.ask("SELECT pid FROM pg_stat_activity")]
         _signal_all(pids, signal.SIGSTOP)
         time.sleep(chance.uniform(0, STALL))

@@ -19,26 +19,26 @@ from tests.fixtures.servers.redis_sentinel import Watched, watched_redis
 from tests.fixtures.waiting import eventually
 from triggers.testing.redis_server import RedisServer
 
-#: How long a master may be silent before its Sentinels elect another, in milliseconds: so long that they do
-#: not elect one by themselves on a machine that is at work.
+#: Sentinels elect another master after so many milliseconds of silence. This is long enough that they do not
+#: elect one without a fault on a busy machine.
 DOWN_AFTER = 2_000
 
-#: For how long a master is stopped, in seconds.
+#: A master is stopped for at most so many seconds.
 UNNOTICED = 0.8
 
-#: For how long a replica is cut off before its master dies, in seconds.
+#: A replica is cut off for at most so many seconds before its master dies.
 CUT_OFF = 0.4
 
-#: The jumps of the servers' clocks, in seconds; a lease of the soak is one second.
+#: The jumps of the servers' clocks, in seconds. A lease of the soak is one second.
 JUMP = 20
 
 
 @dataclass(frozen=True, slots=True)
 class SentinelGround:
-    """A master, its replica and three Sentinels; the servers' clocks may be made to jump.
+    """A master, its replica and three Sentinels. The test may make the servers' clocks jump.
 
-    With ``confirmed`` writes, those that no replica has are not counted on: a failover loses none that was
-    answered, and no backup, which is older, is put back.
+    With ``confirmed`` writes a failover loses no write that was answered, because a replica has each of them.
+    Then the test does not restore backups, which are older.
     """
 
     folder: Path
@@ -58,7 +58,7 @@ class SentinelGround:
 
     @property
     def direct(self) -> str:
-        """The same."""
+        """The URL without the option ``durability``."""
         return self.watched.url
 
     @property
@@ -85,7 +85,7 @@ class SentinelGround:
         return self._replace(self.watched.kill_master(), uuids)
 
     def _replace(self, dead: RedisServer, uuids: Sequence[str]) -> Losses:
-        """Bring the dead server back, and tell what it knew that the new master does not."""
+        """Bring the dead server back, and return what it knew and the new master does not."""
         after = Memory.of(self.watched.leader.url, uuids)
         grave = self.folder / "grave"
         shutil.copytree(dead.folder, grave)
@@ -100,7 +100,7 @@ class SentinelGround:
         return Losses()
 
     def _restore(self, fleet: Fleet, chance: random.Random, uuids: Sequence[str]) -> Losses:
-        """Put back what was there half a second ago."""
+        """Restore the data of half a second ago."""
         url = self.watched.leader.url
         with fleet.paused():
             restore = backup_of(url)
@@ -112,7 +112,7 @@ class SentinelGround:
         return before.lost_in(after)
 
     def _jump(self, _fleet: Fleet, chance: random.Random, _uuids: Sequence[str]) -> Losses:
-        """Move the clocks of both: in between, Sentinels take their link for long down, and elect nobody."""
+        """Move both servers' clocks. In between, Sentinels consider their link down, and elect nobody."""
         seconds = chance.randint(-JUMP, JUMP)
         set_clock(self.folder / "clock", seconds)
         eventually(lambda: all(abs(_ahead(server) - seconds) < 1 for server in self.watched.servers))
@@ -121,7 +121,7 @@ class SentinelGround:
 
 @contextlib.contextmanager
 def sentinel_ground(folder: Path, *, confirmed: bool = False) -> Generator[SentinelGround]:
-    """Start the servers; where libfaketime is installed, with clocks that jump."""
+    """Start the servers. Their clocks jump if libfaketime is installed."""
     library, clock = _faketime(), folder / "clock"
     set_clock(clock, 0)
     with _watched(folder, _moved_by(library, clock)) as watched:
@@ -133,14 +133,14 @@ def _watched(folder: Path, environment: Mapping[str, str]) -> contextlib.Abstrac
 
 
 def _ahead(server: RedisServer) -> float:
-    """Return by how many seconds the clock of a server differs from this machine's."""
+    """Return the seconds by which the clock of a server differs from this machine's clock."""
     with connected(server.url) as client:
         seconds, microseconds = client.time()
     return float(seconds + microseconds / 1e6 - time.time())
 
 
 def set_clock(clock: Path, seconds: int) -> None:
-    """Say how far the time of the servers is off; in one step, for they read it at any moment."""
+    """Set the time shift of the servers. Write it in one step, because they may read it at any moment."""
     new = clock.with_suffix(".new")
     new.write_text(f"{seconds:+d}\n")
     new.replace(clock)
@@ -151,11 +151,11 @@ def _faketime() -> Path | None:
 
 
 def _moved_by(library: Path | None, clock: Path) -> Mapping[str, str]:
-    """Return what makes a process see a time that the file ``clock`` moves, but for how time passes."""
+    """Return an environment in which the file ``clock`` shifts a process's clock, but not its durations."""
     if library is None:
         return {}
     return {
-        # The C library's own allocator: Debian's Redis brings another, which asks for the time too early.
+        # Use the C library's allocator: the allocator of Debian's Redis asks for the time too early.
         "LD_PRELOAD": f"{library} {library.parent.parent / 'libc.so.6'}",
         "FAKETIME_TIMESTAMP_FILE": str(clock),
         "FAKETIME_CACHE_DURATION": "1",
@@ -165,7 +165,7 @@ def _moved_by(library: Path | None, clock: Path) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ClusterGround:
-    """Three masters without replicas; each writes to disk."""
+    """Three masters without replicas. Each writes to disk."""
 
     servers: Sequence[RedisServer]
 
@@ -191,11 +191,11 @@ class ClusterGround:
 
     def _move(self, _fleet: Fleet, _chance: random.Random, _uuids: Sequence[str]) -> Losses:
         """Move the trigger's slot to another node, key by key, while it is used."""
-        # A new client: a client that saw an earlier move may still take the old node for the slot's.
+        # A new client, because a client that saw an earlier move may still use the slot's old node.
         with contextlib.closing(cluster_client(self.servers[0].port)) as client:
             move = SlotMove(client, f"doubtless:{{{NAME}}}:history")
             move.begin()
-            # Keys are made while others move.
+            # New keys appear while others move.
             while left := move.left:
                 for key in left:
                     move.move(key)

@@ -1,4 +1,4 @@
-"""The entries that a document history remembers, and those that a server lost."""
+"""The entries that a document history remembers, and the entries that a server lost."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ _PIECE = 5000
 
 @dataclass(slots=True)
 class Losses:
-    """The uuids whose entries or parked messages a server forgot.
+    """The uuids of entries or parked messages that a server forgot.
 
     ``forgotten``: nothing is left of the entry.
     """
@@ -32,20 +32,20 @@ class Losses:
         self.forgotten += other.forgotten
 
 
-#: How many fences a completed entry in Redis tells apart.
+#: A completed entry in Redis distinguishes so many fences.
 _FENCES = 2**24
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The entries of the soak's trigger, and the uuids of what is parked."""
+    """The entries of the soak's trigger, and the uuids of its parked messages."""
 
     entries: dict[str, Entry]
     parked: frozenset[str]
 
     @classmethod
     def of(cls, url: str, uuids: Sequence[str]) -> Self:
-        """Read what the history at ``url`` remembers of ``uuids``."""
+        """Read the entries of ``uuids`` in the history at ``url``."""
         store = open_history(url)
         try:
             return cls(dict(_entries(store, uuids)), parked_uuids(store, len(uuids)))
@@ -53,13 +53,13 @@ class Memory:
             drive(store.close())
 
     def lost_in(self, later: "Memory") -> Losses:
-        """Return what is older in ``later`` than it is here; what has only gone on is not lost."""
+        """Return the entries that are older in ``later`` than here. An entry that went on is not lost."""
         uuids = {uuid for uuid, entry in self.entries.items() if _is_lost(entry, later.entries.get(uuid))}
         return Losses(uuids, set(self.parked - later.parked), len(self.entries.keys() - later.entries.keys()))
 
 
 def parked_uuids(store: KeepsBeside, most: int) -> frozenset[str]:
-    """Return the uuids of what is parked in a history: copies of one document have one place there."""
+    """Return the uuids of the parked messages of a history. Copies of one document are parked once."""
     return frozenset(parked.uuid or "" for parked in drive(store.parking.list(trigger=NAME, limit=2 * most)))
 
 
@@ -72,7 +72,7 @@ def _entries(store: KeepsBeside, uuids: Sequence[str]) -> Iterable[tuple[str, En
 
 
 def _is_lost(entry: Entry, later: Entry | None) -> bool:
-    """Tell whether ``later`` does not know what ``entry`` knew: who was granted it, or that it has ended."""
+    """Return whether ``later`` lost a fact of ``entry``: its owner, or its end."""
     # Redis keeps the low bits of a completed entry's fence, and guesses the rest by the last one it granted:
     # if one of two servers has skipped fences, both show the same entry with different guesses.
     if later is None or (later.fence - entry.fence) % _FENCES:

@@ -23,8 +23,8 @@ T = TypeVar("T")
 #: A consumer logs this if its history has forgotten something.
 ANNOUNCEMENT = "are NEW again"
 
-#: The longest moment on either side of an effect, in seconds: so that troubles, some of which take seconds,
-#: happen to consumers at work.
+#: The longest pause on either side of an effect, in seconds. Some troubles take seconds, and they must hit
+#: working consumers.
 LONGEST_MOMENT = 0.02
 
 #: How many messages are sent after a loss, so that every consumer claims something.
@@ -36,16 +36,16 @@ SOON = 30.0
 
 @dataclass(frozen=True, slots=True)
 class GroundEffects:
-    """The table of effects, on whichever server has it now."""
+    """The table of effects, on the server that has it now."""
 
     ground: Ground
 
     def count(self) -> int:
-        """Count them."""
+        """Count the effects."""
         return self._ask(TableEffects.count)
 
     def lines(self) -> Sequence[tuple[str, ...]]:
-        """Return them."""
+        """Return the effects."""
         return self._ask(TableEffects.lines)
 
     def _ask(self, question: Callable[[TableEffects], T]) -> T:
@@ -121,7 +121,7 @@ class ChaosSoak:
         self.sent |= send(self.ground.history if self.ground.rules.atomic else self.provider, uuids)
 
     def _make_trouble(self, fleet: Fleet, show: Callable[[int, str], None]) -> None:
-        """Spread the troubles over the effects that are still to come, and wait until all is consumed."""
+        """Spread the troubles over the remaining effects, and wait until all messages are consumed."""
         coming, left = self._in_turn(), self.troubles
         due, progress = 0.0, Progressing(fleet)
         with self._watching() as has_all_consumed:
@@ -140,7 +140,7 @@ class ChaosSoak:
                 time.sleep(0.02)
 
     def _goes_on(self, left: int, *, is_drained: bool) -> bool:
-        """Tell whether something is still to come; a fast run gets more messages until each trouble was."""
+        """Return whether messages remain. A fast run gets more messages until each trouble has happened."""
         if is_drained and left and len(self.happened) < len(self._known()):
             self._send_more()
             return True
@@ -148,15 +148,15 @@ class ChaosSoak:
 
     @contextmanager
     def _watching(self) -> Generator[Callable[[], bool]]:
-        """Return what tells whether everything was read and acknowledged."""
+        """Yield a function that says whether all messages were read and acknowledged."""
         if self.ground.rules.atomic:
-            yield lambda: not waiting(self.ground.direct)  # which changes with each failover
+            yield lambda: not waiting(self.ground.direct)  # the URL changes with each failover
             return
         with drained_at(self.provider) as is_drained:
             yield is_drained
 
     def _in_turn(self) -> Iterator[tuple[str, Trouble]]:
-        """Give each trouble its turn, in another order each time."""
+        """Yield all troubles again and again, in a new order each time."""
         while True:
             troubles = self._known()
             self.chance.shuffle(troubles)
@@ -170,7 +170,7 @@ class ChaosSoak:
         self._send([f"{self.seed:x}-{number}" for number in more])
 
     def _strike(self, name: str, trouble: Trouble, fleet: Fleet) -> None:
-        """Make one trouble. Where a server forgot entries, see that a consumer says so when it claims."""
+        """Make one trouble. If a server forgot entries, check that a consumer reports it at a claim."""
         said = fleet.log().count(ANNOUNCEMENT)
         losses = trouble(fleet, self.chance, self.uuids)
         self.happened[name] += 1
@@ -192,7 +192,7 @@ class ChaosSoak:
         )
 
     def _parked_locally(self) -> frozenset[str]:
-        """Return the uuids of what the consumers parked in a file while no server could take it."""
+        """Return the uuids of messages that consumers parked in a file while no server accepted them."""
         file = self.folder / "state" / "doubtless" / "parked.sqlite3"
         if not file.exists():
             return frozenset()

@@ -58,7 +58,7 @@ def _table(curve: Curve) -> Table:
 
 
 def _draw(curves: Sequence[Curve], file: Path) -> None:
-    """Draw each curve into its own frame, with the growing number along the bottom, and save a PNG."""
+    """Draw each curve into its own frame, with the growing number on the x axis, and save a PNG."""
     from matplotlib.figure import Figure  # noqa: PLC0415  (only the bench extra has it)
 
     figure: Any = Figure(figsize=(11, 3.2 * ((len(curves) + 1) // 2)), layout="constrained")

@@ -1,4 +1,4 @@
-"""The four curves: each is speed, in messages a second, over one thing that grows."""
+"""The four curves. Each shows the speed, in messages per second, over a number that grows."""
 
 import multiprocessing
 import time
@@ -24,13 +24,13 @@ BATCHES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 PROCESSES = (1, 2, 3, 4)
 BODIES = (100, 1_000, 10_000, 100_000)
 
-#: How often each point is measured, and for how long, in seconds; a point is the median.
+#: The number of measurements of each point, and their duration in seconds. A point is their median.
 TIMES, SECONDS = 5, 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """Speeds, in messages a second, at each size of what grows."""
+    """Speeds in messages per second, by the growing number."""
 
     title: str
     grows: str
@@ -38,7 +38,7 @@ class Curve:
 
 
 def entries(url: str, sizes: Sequence[int] = ENTRIES) -> Curve:
-    """Claim and complete in batches of 200 where more and more is remembered."""
+    """Claim and complete in batches of 200, with more and more remembered entries."""
     history, numbers = RedisHistory.from_url(url), count()
     points: list[tuple[int, float]] = []
     try:
@@ -64,7 +64,7 @@ def batches(url: str, sizes: Sequence[int] = BATCHES) -> Curve:
 
 
 def processes(url: str, sizes: Sequence[int] = PROCESSES, batch: int = 1) -> Curve:
-    """Let more and more processes work beside each other on one trigger and one Redis."""
+    """Let more and more processes work in parallel on one trigger and one Redis."""
     points = [(size, _together(url, size, batch)) for size in sizes]
     return Curve(title=f"processes, batches of {batch}", grows="processes", points=points)
 
@@ -138,7 +138,7 @@ def _fresh(size: int) -> list[Message]:
 
 
 def _speed(work: Callable[[], int]) -> float:
-    """Return messages a second: the median of a few times."""
+    """Return messages per second: the median of some measurements."""
     work()
     return median(_speed_once(work) for _ in range(TIMES))
 

@@ -1,9 +1,8 @@
 """Where the processor time of one atomic message on PostgreSQL goes.
 
-``python -m benchmarks.profile.atomic`` runs the consumer of the bench's atomic row, with ten messages fetched
-at once, and asks Python's own profiler, with the clock of the worker's thread, what the parts of a message
-took of it. Waiting for the server does not count. The profiler makes small functions look greater
-than they are.
+``python -m benchmarks.profile.atomic`` runs the consumer of the bench's atomic row, which fetches ten
+messages in one call. Python's profiler measures each part of a message with the clock of the worker's thread.
+Waiting for the server does not count. The profiler makes small functions look more expensive than they are.
 """
 
 import cProfile
@@ -24,7 +23,7 @@ from triggers import Trigger
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Something that a message costs: the functions that do it, by the end of their file and their name."""
+    """A part of a message's cost: its functions, by the end of their file path and their name."""
 
     what: str
     functions: Sequence[tuple[str, str]]
@@ -42,13 +41,13 @@ PARTS = (
 
 @dataclass(slots=True)
 class Profiled(OurMessages):
-    """The trigger of the row, whose worker's thread is profiled from its first message to its last."""
+    """The trigger of the row. The profile covers its worker's thread from the first message to the last."""
 
     profile: cProfile.Profile | None = None
     messages: int = 0
 
     def make_trigger(self, note: Callable[[int], None]) -> Trigger[..., None]:
-        """Return the trigger, which begins and ends the profile from the thread that it runs on."""
+        """Return the trigger. It starts and ends the profile in the thread that it runs on."""
         profile, done = self.profile, 0
 
         def note_too(number: int) -> None:
@@ -82,7 +81,7 @@ def main(
 
 
 def show(stats: Stats, messages: int) -> None:
-    """Print what each part took, of all that the thread took."""
+    """Print the time of each part, and its share of the thread's time."""
     functions = cast("Any", stats).stats
     whole = sum(own for _, _, own, _, _ in functions.values()) / messages * 1e6
     parts = {part.what: _seconds_of(part, functions) / messages * 1e6 for part in PARTS}

@@ -25,7 +25,7 @@ from benchmarks.rows.steady import Steady
 from benchmarks.servers import scratch
 from tests.fixtures.servers.apache_kafka_server import ApacheKafkaServer
 
-#: Seconds, by the clock that counted them.
+#: Seconds by clock.
 Clocks = Mapping[str, float]
 
 #: The competitors that are compared.
@@ -34,14 +34,14 @@ _PAIRS = (("consumer", "loop"), ("consumer", "loop of a hundred"), ("batches", "
 
 @dataclass(slots=True)
 class Clocked(Steady):
-    """A destination at whose first and last message the clocks are read."""
+    """A destination that reads the clocks at its first and its last message."""
 
     client: Any = None
     messages: int = 0
     read: list[Clocks] = field(default_factory=list[Clocks])
 
     def note(self) -> None:
-        """Note that a message is worked on."""
+        """Note the start of a message."""
         Steady.note(self)
         if len(self.times) in (1, self.messages):
             self.read.append(self._clocks())
@@ -61,7 +61,7 @@ class Clocked(Steady):
 
 
 def measure(bench: Bench, *, messages: int, rounds: int) -> Mapping[str, list[Clocks]]:
-    """Let the competitors take turns; return the cost of a message in each round."""
+    """Let the competitors take turns. Return the cost of a message in each round."""
     measured: dict[str, list[Clocks]] = {name: [] for name in GROUP}
     with scratch() as folder, ApacheKafkaServer(folder) as kafka:
         make = partial(Clocked, client=bench.bare(), messages=messages)

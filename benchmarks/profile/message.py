@@ -33,13 +33,13 @@ LEASE, LIFE = timedelta(seconds=30), timedelta(days=7)
 #: A command that does nothing, packed.
 EMPTY = b"*1\r\n$4\r\nPING\r\n"
 
-#: The trigger whose history the layers below ``handle()`` are asked of.
+#: The measurements of the layers below ``handle()`` use this trigger's history.
 NAME = "profiled"
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A kind of message: its material, what the history is asked about it, and what is done by hand."""
+    """A kind of message: how to make it, its calls to the history, and the same work by hand."""
 
     name: str
     make: Callable[[Bench, int], Sequence[Message]]
@@ -79,24 +79,24 @@ SUBJECTS = (
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Microseconds of one message: what each part takes, and what is done by hand."""
+    """Microseconds of one message: each part, and the same work by hand."""
 
     parts: Mapping[str, float]
     by_hand: float
 
     @property
     def whole(self) -> float:
-        """Return what ``handle()`` takes."""
+        """Return the time of ``handle()``."""
         return sum(self.parts.values())
 
 
 class TimedWires(Wires):
-    """Connections that know how long scripts were under way, in seconds."""
+    """Connections that measure the round trips of scripts, in seconds."""
 
     seconds = 0.0
 
     async def ask(self, command: bytes, server: object = None) -> Any:
-        """Ask, and note how long that took."""
+        """Ask, and note the duration."""
         begin = time.perf_counter()
         try:
             return await super().ask(command, server)
@@ -161,7 +161,7 @@ def show(subject: Subject, measured: Parts, console: Console) -> None:
 
 
 def main(*, quick: Annotated[bool, typer.Option(help="Few rounds: does it run?")] = False) -> None:
-    """Print where the time of a new message and of a duplicate goes."""
+    """Print the parts of the time of a new message and of a duplicate."""
     for subject in SUBJECTS:
         with (
             Progress(console=Console(stderr=True), transient=True) as progress,

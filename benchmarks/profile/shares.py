@@ -1,4 +1,4 @@
-"""How the profiles of one message are shown."""
+"""The table that shows the profile of one message."""
 
 from collections.abc import Mapping
 

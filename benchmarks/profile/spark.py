@@ -26,10 +26,10 @@ from benchmarks.servers import private_redis, scratch
 from triggers.spark import foreach_batch
 from triggers.testing.redis_server import RedisServer
 
-#: Processor time in seconds, by who used it.
+#: Processor time in seconds, by its user.
 Usage = Mapping[str, float]
 
-#: What the names of the JVM's threads begin with, as Linux has them, and what they are told as.
+#: The first letters of the names of the JVM's threads in Linux, and their names in the report.
 _THREADS = {
     "Executo": "JVM: tasks",
     "Writer": "JVM: to Python",
@@ -62,7 +62,7 @@ def main(
 
 
 class _Profile:
-    """Streams of one session, and what they use."""
+    """Streams of one session, and their processor time."""
 
     def __init__(
         self, spark: SparkSession, server: RedisServer, folder: Path, rows: int, batches: int
@@ -71,10 +71,10 @@ class _Profile:
         self.rows, self.batches = rows, batches
         self.numbers = count()
         context: Any = spark.sparkContext
-        self.jvm = int(context._jvm.java.lang.ProcessHandle.current().pid())  # noqa: SLF001  (there is no other way)
+        self.jvm = int(context._jvm.java.lang.ProcessHandle.current().pid())  # noqa: SLF001  (no public way exists)
 
     def show(self, partitions: int, runs: int) -> None:
-        """Run, and print what a row costs whom, in microseconds."""
+        """Run, and print the microseconds that each part spends on a row."""
         self.spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
         measured: dict[str, list[Usage]] = {name: [] for name in COMPETITORS}
         for number in range(runs + 1):
@@ -114,7 +114,7 @@ class _Profile:
         return {"time passed": passed, "all processors": sum(_whole(used)), **used}
 
     def _usage(self) -> Usage:
-        """Return what has been used until now, in seconds."""
+        """Return the processor time so far, in seconds."""
         own = os.times()
         workers = [Path(f"/proc/{pid}/stat") for pid in _below(self.jvm)]
         with cast("Any", redis.Redis).from_url(self.server.url) as client:
@@ -125,7 +125,7 @@ class _Profile:
                 "Redis": redis_seconds(client),
             }
         for thread in Path(f"/proc/{self.jvm}/task").iterdir():
-            with suppress(OSError):  # the thread has ended since; the JVM's own number still counts its time
+            with suppress(OSError):  # the thread has ended, but the JVM's number still includes its time
                 group = _kind((thread / "comm").read_text().strip())
                 usage[group] = usage.get(group, 0.0) + seconds_in(thread / "stat")
         return usage
@@ -142,7 +142,7 @@ def _kind(thread: str) -> str:
 
 
 def _below(parent: int) -> Iterator[int]:
-    """Yield the processes below one."""
+    """Yield the descendants of a process."""
     for child in Path(f"/proc/{parent}/task").glob("*/children"):
         for pid in child.read_text().split():
             yield int(pid)

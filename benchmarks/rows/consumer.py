@@ -1,4 +1,4 @@
-"""A consumer on Redis Streams, one message at a time, beside the loops that people write by hand.
+"""Compares a consumer on Redis Streams with hand-written loops, one message at a time.
 
 The steady state is timed: from the first message that is worked on to the last. The loops read,
 note the uuid with SET NX, and acknowledge; one reads a message at a time, the other ten, as the consumer

@@ -1,4 +1,4 @@
-"""The floors: the least that somebody could send to Redis by hand to the same end."""
+"""The floors: the fewest commands that reach the same goal if you send them to Redis by hand."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -35,7 +35,7 @@ def complete_all(client: Any, messages: Sequence[Message]) -> None:
 
 
 def seen_by(bench: Bench, idle: Trigger[[Message], None]) -> Callable[[int], Sequence[Message]]:
-    """Return what makes messages that a trigger has completed, and that were noted by hand as well."""
+    """Return a function that makes messages which a trigger completed and which were also noted by hand."""
 
     def make(count: int) -> Sequence[Message]:
         messages = bench.fresh(count)

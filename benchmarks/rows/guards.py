@@ -1,4 +1,4 @@
-"""A guarded task beside a bare one, in each host's own worker or test broker: no broker in between."""
+"""Compares guarded tasks with bare tasks, in each framework's worker or test broker."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -16,17 +16,17 @@ from triggers.guards import faststream as faststream_guard
 from triggers.guards import taskiq as taskiq_guard
 from triggers.guards.http import IdempotencyKey
 
-#: How many rounds are measured at most: there are five hosts, and three competitors in each.
+#: The most rounds: there are five frameworks, with three competitors each.
 ROUNDS = 20
 
-#: As Any: hosts tell few types.
+#: As Any: frameworks have few types.
 celery: Any = import_module("celery")
 dramatiq: Any = import_module("dramatiq")
 taskiq: Any = import_module("taskiq")
 
 
 def measure(bench: Bench) -> Iterable[Result]:
-    """Measure tasks that do nothing, one after the other, each with an id that nobody has seen."""
+    """Measure tasks that do nothing, one after the other, each with a new id."""
     yield from _http(bench)
     for host, make in (
         ("Celery", _celery),
@@ -49,7 +49,7 @@ def measure(bench: Bench) -> Iterable[Result]:
 
 
 def _http(bench: Bench) -> Iterable[Result]:
-    """Measure requests that do nothing, each with a key that nobody has seen."""
+    """Measure requests that do nothing, each with a new key."""
     passes: dict[str, Pass[Message]] = {
         "guarded": _asgi(bench.server.url),
         "in shadow": _asgi(bench.server.url, shadow=True),

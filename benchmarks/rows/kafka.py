@@ -1,4 +1,4 @@
-"""A consumer on Kafka beside the loops that one would write by hand, one message at a time and in batches.
+"""Compares a consumer on Kafka with hand-written loops, one message at a time and in batches.
 
 The steady state is timed: from the first message that is worked on to the last. The loops poll, note
 the uuid with SET NX, and commit or accept. They do not note that a message is completed, so what a crash
@@ -24,19 +24,19 @@ from tests.fixtures.servers.kafka_server import KafkaServer
 from triggers import trigger
 from triggers.consumer import Consumer
 
-#: How many messages a round has, for each message of the other rows: more than Kafka's client fetches ahead.
+#: The messages of a round, for each message of the other rows: more than Kafka's client fetches ahead.
 SHARE = 15
 
-#: How many the consumer fetches ahead.
+#: The consumer fetches so many messages ahead.
 PREFETCH = 10
 
-#: More deliveries than there will be: this broker counts one whenever a connection ends.
+#: More deliveries than will happen, because this broker counts one whenever a connection ends.
 LIMIT = 10_000
 
-#: As Any: confluent-kafka is typed for a part only.
+#: As Any: confluent-kafka has only some types.
 _driver = cast("Any", confluent_kafka)
 
-#: How many messages a batch has, and after how many the quick loop commits.
+#: The size of a batch. The quick loop also commits after so many messages.
 BATCH = 100
 
 
@@ -58,7 +58,7 @@ class Topic(Work):
 
 
 def _consume_batches(work: Topic, messages: int) -> None:
-    """Run a consumer whose service gets a list."""
+    """Run a consumer with a service that gets a list."""
 
     @trigger(work.topic, name=work.topic, history=work.bench.server.url, batch=BATCH)
     def idle(together: list[Message]) -> None:
@@ -84,7 +84,7 @@ def _member(work: Topic) -> Any:
 
 
 def _loop(work: Topic, messages: int, commit_after: int) -> None:
-    """Poll, note, and commit each time that so many messages are worked on."""
+    """Poll, note, and commit after so many messages."""
     client: Any = work.bench.bare()
     member = _member(work)
     while len(work.steady.times) < messages:

@@ -1,4 +1,4 @@
-"""Transactions over a link, from the publisher's commit to the subscriber's, beside the two bare commits."""
+"""Compares transactions over a link, from commit to commit, with the two bare commits."""
 
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ from triggers.testing.postgres_server import find_programs
 
 _INSERT = text("INSERT INTO effects VALUES (:uuid)")
 
-#: How many rounds; each of them is some hundred commits that reach the disk.
+#: The number of rounds. Each round is some hundred commits that reach the disk.
 ROUNDS = 10
 
 
@@ -40,7 +40,7 @@ class Ends:
     engines: tuple[Engine, Engine]
 
     def replicate(self, messages: Sequence[Message]) -> None:
-        """Commit each message as a transaction here, and have it applied there."""
+        """Commit each message as a transaction at one end, and apply it at the other end."""
         publication = Publication("orders")
         for message in messages:
             with self.engines[0].begin() as connection:
@@ -62,7 +62,7 @@ class Ends:
 
 
 def measure(bench: Bench) -> Iterable[Result]:
-    """Measure on SQLite, and on PostgreSQL where it is installed; both flush every commit."""
+    """Measure on SQLite, and on PostgreSQL if it is installed. Both flush every commit."""
     with scratch() as folder:
         yield _measure(bench, "SQLite", [f"sqlite:///{folder}/{name}.db" for name in "xy"], folder)
     if find_programs() is None:

@@ -1,4 +1,4 @@
-"""``handle()`` of a new message beside Powertools idempotency on the same Redis."""
+"""Compares ``handle()`` of a new message with Powertools idempotency on the same Redis."""
 
 from collections.abc import Callable, Iterable
 from typing import cast
@@ -23,7 +23,7 @@ class _Context:
 
 
 def measure(bench: Bench) -> Iterable[Result]:
-    """Measure one message after the other; neither service does anything."""
+    """Measure one message after the other. Both services do nothing."""
     idle, powertools = bench.idle_trigger("powertools"), _powertools(bench)
     passes: dict[str, Pass[Message]] = {
         "handle": lambda messages: [idle.handle(message) for message in messages],

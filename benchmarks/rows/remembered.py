@@ -1,4 +1,4 @@
-"""What remembered entries cost: bytes of Redis for each, packed or not, and claims beside more of them."""
+"""The costs of remembered entries: bytes of Redis for each, packed or not, and the speed of claims."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,10 +13,10 @@ from history.redis import RedisHistory
 from history.store import CLAIM_BATCH
 from tests.fixtures.aging import age, in_the_middle_of_its_slice
 
-#: Bytes that an entry may have before and after its bucket is packed.
+#: The most bytes of an entry before and after its bucket is packed.
 IN_HASH, PACKED = 26, 20
 
-#: How much more the large history remembers.
+#: The large history remembers this many times more entries.
 TIMES = 10
 
 
@@ -47,7 +47,7 @@ def measure_growth(bench: Bench) -> Iterable[Result]:
 
 
 def measure_memory(bench: Bench) -> Iterable[Result]:
-    """Fill an empty Redis and see its growth. Then let the slice of time end, sweep, and see again."""
+    """Fill an empty Redis and measure its growth. Then let the time slice end, sweep, and measure again."""
     bare, entries = bench.bare(), bench.effort.entries
     bare.flushall()
     history = RedisHistory.from_url(bench.server.url)

@@ -38,8 +38,8 @@ CORES = 2
 #: takes long, and after the first few the JVM is warm.
 _ROUNDS = {CORES: (3, WARM_UP), 8 * CORES: (2, 0), 200: (1, 0)}
 
-#: Of a query that remembers much, the micro-batches after the past that do not count, and those that do; and
-#: how many times the effort's "many" entries it remembers.
+#: A query that remembers much: the micro-batches after its past that are not measured, the measured ones, and
+#: its remembered entries as a multiple of the effort's "many".
 _LATER, _COUNTED, _TIMES = 1, 12, 2
 
 _SETTINGS = {
@@ -91,7 +91,7 @@ class _Queries:
         return _result(what, rounds.run(what, make, passes))
 
     def compare_remembering(self, past: int, size: int) -> Result:
-        """Compare the micro-batches of streams that begin with very many rows at once."""
+        """Compare the micro-batches of streams that begin with very many rows in one batch."""
         self.spark.conf.set("spark.sql.shuffle.partitions", str(CORES))
         what = f"foreach_batch, {past:,} rows remembered, {size:,} a batch, {CORES} shuffle partitions"
         times: dict[str, Sequence[float]] = {}
@@ -148,7 +148,7 @@ def session(folder: Path) -> SparkSession:
 
 
 def _write(spark: SparkSession, folder: Path, batch: int, rows: int) -> None:
-    """Write one micro-batch: 1 in 10 rows repeats another of its own, 1 in 10 one of the batch before."""
+    """Write one micro-batch: 1 in 10 rows repeats a row of the batch, 1 in 10 a row of the batch before."""
     stream = folder.parent.name
     number = f"""CASE WHEN id % 10 = 0 AND {batch} > 0 THEN id + 1 - {rows}
                      WHEN id % 10 = 9 THEN id - 1 ELSE id END + {batch * rows}"""

@@ -1,7 +1,7 @@
 """SQL-JMS on PostgreSQL beside procrastinate and PgQueuer: the same jobs, waiting in the same server.
 
 The steady state is timed: from the first call of a worker's job to the last, less what the first
-call took on. Each worker is used as its documentation advises: ours takes a hundred messages at once,
+call took on. Each worker is used as its documentation advises: ours takes a hundred messages in a call,
 procrastinate runs 20 jobs at a time, PgQueuer fetches a hundred.
 """
 

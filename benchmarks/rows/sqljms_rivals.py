@@ -106,7 +106,7 @@ class ProcrastinateJobs(RivalJobs):
 
 
 async def _nothing() -> None:
-    """Stand for the job where it is deferred."""
+    """Take the job's place where it is deferred."""
 
 
 @dataclass(slots=True)

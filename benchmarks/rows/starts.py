@@ -1,4 +1,4 @@
-"""Processor time of a start, beside Python's own and that of importing pydantic and Typer."""
+"""Compares the processor time of a start with Python's own start, and with imports of pydantic and Typer."""
 
 import os
 import resource
@@ -28,7 +28,7 @@ BUDGETS: Mapping[tuple[str, str], Budget] = {
     ("doubtless --help", LIBRARIES): Budget(2, TIME),
 }
 
-#: The most rounds; a start takes long enough to be measured by itself.
+#: The most rounds. A single start takes long enough to be measured.
 ROUNDS = 20
 
 _COUNT = """
@@ -39,7 +39,7 @@ atexit.register(lambda: sys.stderr.write(str(sum(name.partition(".")[0] in ours 
 
 
 def measure(bench: Bench) -> Iterable[Result]:
-    """Let the starts take turns, each with its compiled modules at hand, as after an installation."""
+    """Let the starts take turns. All modules are compiled before, as after an installation."""
     rounds = Rounds(
         count=min(bench.effort.rounds, ROUNDS), messages=1, progress=bench.progress, clock=_children
     )

@@ -18,13 +18,13 @@ _NUMBERS = count()
 
 @dataclass(slots=True)
 class Steady:
-    """When the messages of one competitor's destination were worked on."""
+    """The start times of the messages of one competitor's destination."""
 
     destination: str = field(default_factory=lambda: f"consumed-{next(_NUMBERS)}")
     times: list[float] = field(default_factory=list[float])
 
     def note(self) -> None:
-        """Note that a message is worked on."""
+        """Note the start of a message."""
         self.times.append(time.perf_counter())
 
     @property
@@ -65,7 +65,7 @@ class Work:
         consumer.run()
 
 
-#: How long the messages of a round may take, in seconds.
+#: The longest time of a round, in seconds.
 PATIENCE = 300.0
 
 
@@ -110,7 +110,7 @@ class Turns:
     messages: int
 
     def run(self, make: Callable[[], W], passes: Mapping[str, Callable[[W, int], None]]) -> Times:
-        """Let competitors take turns; ``make`` makes a new destination each time."""
+        """Let competitors take turns. ``make`` makes a new destination each time."""
         rounds: dict[str, list[float]] = {name: [] for name in passes}
         for number in self.bench.progress.track(range(self.rounds + WARM_UP), description=self.what):
             for name, run in passes.items():

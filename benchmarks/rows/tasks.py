@@ -1,4 +1,4 @@
-"""A thousand services at a time in one process, beside tasks that people start by hand.
+"""Compares a thousand parallel services in one process with tasks that are started by hand.
 
 Each service waits for 50 ms, as for a database or a payment service. By hand, a loop reads as many messages
 as tasks are free, and each task notes its uuid with SET NX, waits, and acknowledges. The steady state is
@@ -17,10 +17,10 @@ from benchmarks.result import SPEED, Budget, Result, speeds
 from benchmarks.rows.steady import Turns, Work
 from triggers import AsyncConsumer, trigger
 
-#: How many services run at the same time, and how long each of them waits, in seconds.
+#: The number of services that run at the same time, and the seconds that each of them waits.
 CONCURRENCY, WAIT = 1000, 0.05
 
-#: How many connections the tasks by hand share.
+#: The hand-written tasks share so many connections.
 CONNECTIONS = 50
 
 #: How many messages a round has, for each message of the other rows.
@@ -44,8 +44,8 @@ async def _consuming(work: Work, messages: int) -> None:
 
 
 async def _looping(work: Work, messages: int) -> None:
-    """Read as many as are free, and note, wait and acknowledge in a task each."""
-    # The usual pool refuses the hundred and first; this one lets them wait.
+    """Read as many messages as tasks are free. Each task notes, waits and acknowledges."""
+    # The default pool refuses the 101st caller, but this pool lets callers wait.
     pool: Any = redis.asyncio.BlockingConnectionPool(
         port=work.bench.server.port, max_connections=CONNECTIONS, timeout=None
     )

@@ -1,4 +1,4 @@
-"""The share of the history's server that an open dashboard uses: its consumers lose at most this share."""
+"""The share of the history's server that an open dashboard uses. Consumers lose at most this share."""
 
 import json
 import subprocess
@@ -19,15 +19,15 @@ from history.message import Message
 from history.opening import open_history
 from history.store.parking import Parked, ParkedKind
 
-#: How many messages are parked, which the dashboard counts again and again.
+#: The number of parked messages. The dashboard counts them again and again.
 PARKED = 1_000
 
-#: For how many seconds it is watched, for each round of the other rows, and at least.
+#: The seconds of watching for each round of the other rows, and the least seconds.
 SECONDS, SHORTEST = 0.35, 10.0
 
 
 def measure(bench: Bench) -> Iterable[Result]:
-    """Compare the server's CPU time of a while that is watched with as long a while that is not."""
+    """Compare the server's CPU time with an open dashboard and without it, over equal times."""
     _park(bench.server.url)
     seconds = max(SHORTEST, SECONDS * bench.effort.rounds)
     with _watching(bench.server.url):
@@ -62,7 +62,7 @@ def _park(url: str) -> None:
 
 
 def _cpu_in(client: Any, seconds: float) -> float:
-    """Return the server's CPU time in each of some seconds."""
+    """Return the server's CPU time per second, measured over ``seconds``."""
     before = redis_seconds(client)
     time.sleep(seconds)
     return (redis_seconds(client) - before) / seconds

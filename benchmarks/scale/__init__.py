@@ -1,1 +1,1 @@
-"""How many servers a load needs: costs measured here, arithmetic, and a simulation of many shards."""
+"""Computes the servers for a load: from measured costs, arithmetic, and a simulation of many shards."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.scale``: measure the costs, and say what loads need and where it bends."""
+"""``python -m benchmarks.scale``: measure the costs, then compute the servers for loads and their limits."""
 
 from typing import Annotated
 
@@ -10,10 +10,10 @@ from benchmarks.scale.costs import Costs, measure
 from benchmarks.scale.needs import needs_of
 from benchmarks.scale.simulation import Load, simulate
 
-#: Messages a second.
+#: Messages per second.
 LOADS = (10_000, 100_000, 1_000_000)
 
-#: Shards of the simulated Cluster, and how many triggers share them.
+#: Shards of the simulated Cluster, and numbers of triggers that share them.
 SHARDS, NAMES = (1, 2, 4, 8, 16, 32, 64), (1, 16, 256, 4096)
 
 

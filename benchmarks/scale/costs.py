@@ -1,4 +1,4 @@
-"""The cost of one message on a server, measured on this machine: processor time, and bytes that stay."""
+"""The cost of one message on a server, measured on this machine: processor time, and stored bytes."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -91,7 +91,7 @@ def _remember_all(
 
 
 def _processor(client: Any, work: Callable[[], object]) -> float:
-    """Return how much processor time Redis took for it, in seconds."""
+    """Return the processor time of Redis for some work, in seconds."""
     before = redis_seconds(client)
     work()
     return redis_seconds(client) - before

@@ -1,17 +1,17 @@
-"""How many shards, partitions and executors a load needs: arithmetic on measured costs."""
+"""Computes the shards, partitions and executors for a load from measured costs."""
 
 import math
 from dataclasses import dataclass
 
 from benchmarks.scale.costs import Costs
 
-#: How busy a server may be in the long run. Above it, waiting grows fast (see the simulation).
+#: The highest long-term load of a server. Above it, waiting times grow fast (see the simulation).
 BUSY = 0.6
 
-#: How long an entry is kept, in seconds: seven days.
+#: The time to live of an entry, in seconds: seven days.
 KEPT = 7 * 24 * 3600
 
-#: How much longer than that Redis may hold one: a slice of half the time to live is let go as a whole.
+#: Redis may hold an entry longer by this factor, because it drops slices of half the time to live as a whole.
 LINGERING = 1.5
 
 #: Memory of one Redis shard that is given to entries, in bytes.
@@ -39,12 +39,12 @@ class Needs:
 
     @property
     def shards(self) -> int:
-        """Return how many Redis shards batches need: by work or by memory, whichever is more."""
+        """Return the number of Redis shards for batches: by work or by memory, the larger of the two."""
         return max(self.shards_batched, self.shards_memory)
 
 
 def needs_of(messages: float, costs: Costs) -> Needs:
-    """Return what so many new messages a second need."""
+    """Return the servers for so many new messages per second."""
     # Three slices: the open one is in hashes, and the two older ones are packed.
     memory = messages * KEPT * LINGERING * (costs.entry + 2 * costs.packed) / 3
     return Needs(

@@ -14,13 +14,13 @@ from redis.crc import key_slot
 
 from history.store import CLAIM_BATCH
 
-#: How many slots a Redis Cluster has.
+#: The number of slots of a Redis Cluster.
 SLOTS = 16_384
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """So many messages a second of so many triggers, in calls of so many messages."""
+    """So many messages per second of so many triggers, in calls of so many messages."""
 
     messages: float
     names: int
@@ -39,14 +39,14 @@ class Found:
 
     @property
     def keeps_up(self) -> bool:
-        """Whether no shard's line grew for ever."""
+        """Whether no shard's queue grew without limit."""
         return self.most_busy < 1
 
 
 def simulate(
     load: Load, *, shards: int, per_message: float, per_call: float, calls: int = 40_000, seed: int = 1
 ) -> Found:
-    """Let ``calls`` calls arrive; ``per_message`` and ``per_call`` are what they cost a shard, in seconds."""
+    """Let ``calls`` calls arrive. ``per_message`` and ``per_call`` are their costs, in seconds."""
     chance = random.Random(seed)  # noqa: S311  (a simulation)
     homes = _homes(load.names, shards)
     each = per_call + per_message * load.batch

@@ -1,4 +1,4 @@
-"""``doubtless`` as a user starts it: a real process, in a folder of its own."""
+"""``doubtless`` as a user starts it: a real process in its own folder."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from tests.fixtures.waiting import patiently
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command answered."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -25,23 +25,23 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """Standard output as the one JSON document that it must be."""
+        """Standard output. It must be one JSON document."""
         return json.loads(self.out)
 
     @property
     def error(self) -> str:
-        """Standard error as the one line that an error must be."""
+        """Standard error. An error must be one line."""
         assert self.err.startswith("error: ")
         assert self.err.count("\n") == 1
         return self.err.strip()
 
 
-#: The command of this checkout; connections that it leaves open are errors.
+#: The command of this checkout. Each connection that it leaves open is an error.
 OURS = (sys.executable, "-W", "error::ResourceWarning", "-m", "triggers.cli")
 
 
 class CommandLine:
-    """Runs commands in ``folder``: this checkout's, or ``program`` with the variables of ``environment``."""
+    """Runs commands in ``folder``: of this checkout, or ``program`` with the variables of ``environment``."""
 
     def __init__(
         self, folder: Path, *, program: Sequence[str] = OURS, environment: Mapping[str, str] | None = None
@@ -83,7 +83,7 @@ class CommandLine:
                 process.kill()
 
 
-#: A warning, and the traceback of the service that it tells of; on the same line if a rule has redacted it.
+#: A warning with the traceback of a service. After redaction the traceback is on the same line.
 _TOLD = re.compile(
     r"^\S+ WARNING .* \(row \d+\)[ .].*(?:\n  Traceback \(.*(?:\n  .*)*|\\nTraceback \(.*)\n", re.MULTILINE
 )
@@ -91,19 +91,19 @@ _TOLD = re.compile(
 
 def finish(process: "subprocess.Popen[str]", stdin: str = "") -> Answer:
     """Wait for the end of a command."""
-    unsent = iter([stdin])  # it is not given twice, however often the answer is waited for
+    unsent = iter([stdin])  # a second wait must not give the input again
     try:
         out, err = patiently(lambda seconds: process.communicate(next(unsent, None), seconds))
     except BaseException:
-        process.kill()  # it would receive what the tests behind this one send
+        process.kill()  # otherwise it would receive the messages of later tests
         raise
     return checked(Answer(process.returncode, out, err))
 
 
 def checked(answer: Answer) -> Answer:
-    """Return an answer in which no traceback stands, but that of a service which a log line tells of.
+    """Return an answer, after a check of its log.
 
-    And nothing was left open.
+    The log may contain the traceback of a service that a warning reports, but no other, and no open resource.
     """
     assert "Traceback" not in _TOLD.sub("", answer.err)
     assert "ResourceWarning" not in answer.err

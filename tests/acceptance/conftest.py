@@ -1,4 +1,4 @@
-"""The command line, and a history that the commands look into."""
+"""The command line, and a history that the commands read."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ def doubtless(tmp_path: Path) -> InProcess:
 
 @pytest.fixture
 def store(redis_url: str) -> Iterator[HistoryStore]:
-    """An empty history; ``redis_url`` leads to the same."""
+    """An empty history, in the database of ``redis_url``."""
     store = open_history(redis_url)
     yield store
     drive(store.close())

@@ -1,4 +1,4 @@
-"""The services of a plant in which things go wrong: what an order says under "do" becomes of it."""
+"""The services of a plant with faults. The field "do" of an order decides its outcome."""
 
 import os
 import threading
@@ -8,7 +8,7 @@ from pathlib import Path
 from resolvers import Evidence, Resolution
 from triggers import FatalError, Message, trigger
 
-#: Nobody sets it.
+#: No code sets this event.
 NEVER = threading.Event()
 
 

@@ -1,4 +1,4 @@
-"""``doubtless`` in the process of the test: it need not start, and says the same."""
+"""``doubtless`` in the process of the test: without a start, and with the same answers."""
 
 import importlib
 import io
@@ -22,11 +22,11 @@ SERVICES = Path(__file__).parent
 
 
 class InProcess(CommandLine):
-    """Runs commands in ``folder``: in this process, or in one of their own.
+    """Runs commands in ``folder``: in this process, or in a new process.
 
-    A command gets its own streams, environment, current folder, log handlers and signal handlers, and imports
-    the modules of users anew; afterwards all is as it was. What acts on the process itself (signals, pipes,
-    terminals, encodings, a service that kills it) needs :meth:`process` or :meth:`start`.
+    A command gets its own streams, environment, current folder, log handlers and signal handlers. It imports
+    the modules of users again. Afterwards everything is as before. Tests that act on the process itself need
+    :meth:`process` or :meth:`start`: signals, pipes, terminals, encodings, a service that kills the process.
     """
 
     def __call__(self, *words: str, stdin: str = "", **settings: str) -> Answer:
@@ -43,7 +43,7 @@ class InProcess(CommandLine):
         return checked(Answer(code, *streams.written()))
 
     def process(self, *words: str, stdin: str = "", **settings: str) -> Answer:
-        """Run a command in a process of its own, to its end."""
+        """Run a command in a new process, to its end."""
         return super().__call__(*words, stdin=stdin, **settings)
 
     @contextmanager
@@ -58,7 +58,7 @@ class InProcess(CommandLine):
 
 
 def _exit_code(*words: str) -> int:
-    """Return what the process would end with; a service may end it, too."""
+    """Return the exit code that the process would have. A service may also end it."""
     try:
         main(words)
     except SystemExit as end:
@@ -75,7 +75,7 @@ class Streams:
 
     @contextmanager
     def instead_of_ours(self) -> Generator[None]:
-        """Let the process have these streams."""
+        """Use these streams in the process, inside the block."""
         with (
             _pipe(self._stdin.encode()) as stdin,
             patch.multiple(sys, stdin=stdin, stdout=self._out, stderr=self._err),
@@ -88,7 +88,7 @@ class Streams:
 
 
 def _pipe(content: bytes) -> io.TextIOWrapper:
-    """Return a pipe's end to read ``content`` from, which must fit into it."""
+    """Return the reading end of a pipe with ``content``. The content must fit into the pipe."""
     ours, theirs = os.pipe()
     os.set_blocking(theirs, False)
     assert os.write(theirs, content) == len(content), "too much for a pipe; start a process"
@@ -109,7 +109,7 @@ def _text(stream: io.TextIOWrapper) -> str:
 
 @contextmanager
 def own_logging() -> Generator[None]:
-    """Take the handlers and levels of the test away, and those of the command afterwards."""
+    """Remove the test's log handlers and levels, and at the end those of the command."""
     root, others = logging.getLogger(), _levels()
     handlers, level = root.handlers[:], root.level
     root.handlers[:] = []
@@ -130,7 +130,7 @@ def _levels() -> dict[str, int]:
 
 @contextmanager
 def own_modules(*folders: Path) -> Generator[None]:
-    """Find modules in ``folders`` as well, and forget those that came from there."""
+    """Inside the block, imports also find the services. Afterwards, forget the modules from ``folders``."""
     path = sys.path[:]
     sys.path[:] = [str(SERVICES), str(ROOT), *path]
     importlib.invalidate_caches()
@@ -149,7 +149,7 @@ def _is_from(module: ModuleType, folders: tuple[Path, ...]) -> bool:
 
 @contextmanager
 def own_signal_handlers() -> Generator[None]:
-    """Give the test its handlers back."""
+    """Restore the test's signal handlers at the end of the block."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     handlers = {number: signal.getsignal(number) for number in numbers}
     try:

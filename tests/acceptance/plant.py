@@ -1,4 +1,4 @@
-"""A plant to break: Redis servers, a consumer with metrics, a dashboard, and messages that keep coming."""
+"""A plant to break: Redis servers, a consumer with metrics, a dashboard, and a flow of messages."""
 
 import os
 import re
@@ -29,16 +29,16 @@ from tests.integration.dashboard.browser import text_of
 from triggers import open_provider
 from triggers.testing.redis_server import RedisServer, free_port
 
-#: How often messages are sent, in seconds, and how many at once to each trigger.
+#: The seconds between two sends, and the number of messages to each trigger in a send.
 PAUSE, AT_ONCE = 0.1, 2
 
-#: Where each trigger receives from.
+#: The stream of each trigger.
 PLACES = {"book": "orders", "ship": "parcels", "bill": "invoices"}
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A problem as Overview shows it."""
+    """A problem on Overview."""
 
     kind: str
     trigger: str
@@ -49,7 +49,7 @@ class Shown:
 
 @dataclass(slots=True)
 class Plant:
-    """Everything that runs; entered, all of it works."""
+    """All parts of the plant. Inside the block, all of them work."""
 
     folder: Path
     history: RedisServer = field(init=False)
@@ -59,7 +59,7 @@ class Plant:
     address: str = field(init=False)
     #: The address that signs in.
     entrance: str = field(init=False)
-    #: What the next orders say, by trigger; each gets the number of the order.
+    #: The body of the next orders, by trigger. Each function gets the number of the order.
     says: dict[str, Callable[[int], str]] = field(default_factory=dict[str, Callable[[int], str]])
     log: list[str] = field(default_factory=list[str])
     _port: int = field(default_factory=free_port)
@@ -121,11 +121,11 @@ class Plant:
             drive(provider.close())
 
     def claim(self, trigger: str, uuid: str) -> None:
-        """Begin a message as a worker does that died at it."""
+        """Claim a message, like a worker that then died."""
         with_store(self.history.url, lambda store: store.claim(trigger, [Uuid(uuid)], "host-1:42:dead"))
 
     def scrape(self) -> Samples:
-        """Return what the consumer's metrics say now; nothing if it does not answer."""
+        """Return the consumer's current metrics, or nothing if it does not answer."""
         try:
             with urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=60) as answer:
                 text = answer.read().decode()
@@ -169,7 +169,7 @@ class Plant:
         self._stack.callback(end)
 
     def _keep(self, lines: IO[str] | None) -> None:
-        """Read what a process logs: a full pipe would hold it up."""
+        """Read the log of a process, because a full pipe would block it."""
         assert lines is not None
 
         def read() -> None:

@@ -1,4 +1,4 @@
-"""The shipped alerts, judged by Prometheus' own tool over what a real process reported."""
+"""Prometheus' own tool evaluates the shipped alerts over the reports of a real process."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ RULES = ROOT / "triggers/metrics/alerts.yml"
 #: The values of one scrape, by the name of the series and its labels.
 Samples = dict[tuple[Any, ...], float]
 
-#: The time between two scrapes in the judged series, and how many are before the fault and in it.
+#: The time between two scrapes in the series, and the number of scrapes before and during the fault.
 INTERVAL, BEFORE, DURING = 15, 40, 80
 
 #: The endings of counters' names.
@@ -81,7 +81,7 @@ def _name(key: tuple[Any, ...]) -> str:
 
 
 def _before(key: tuple[Any, ...], value: float) -> str:
-    """Return ten minutes in which a counter came to its value, or a gauge had it."""
+    """Return ten minutes in which a counter grew to its value, or a gauge had it."""
     if key[0].endswith(COUNTERS):
         return f"0+{value / (BEFORE - 1)}x{BEFORE - 1}"
     return f"{value}x{BEFORE - 1}"

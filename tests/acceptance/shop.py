@@ -1,4 +1,4 @@
-"""The services that the command line is tried with. What an order is called says what becomes of it."""
+"""The services for the tests of the command line. The name of an order decides its outcome."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from triggers import FatalError, trigger
 
-#: What the services did, one line each, in the current folder.
+#: The services write one line for each run to this file in the current folder.
 DONE = Path("done.txt")
 
 

@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: what people do with it, by mouse and by keyboard."""
+"""People use the dashboard in a real browser, by mouse and by keyboard."""
 
 import shutil
 import signal
@@ -28,19 +28,19 @@ from triggers import Message, open_provider
 
 pytestmark = pytest.mark.prove
 
-#: What a stranger has sent.
+#: A stranger has sent this text.
 HOSTILE = "<script>document.title = 'hacked'</script><img src=x onerror=\"document.title='hacked'\">"
 
-#: Pages besides those that a test names.
+#: More pages, which no other test names.
 MORE = (
     *("parked?by=host", "failures", "providers", "spark", "query?trigger=book&query=orders-to-lake"),
     "security",
 )
 
-#: How many demos are run at most until one leaves something In Doubt.
+#: At most so many demos run until one leaves a message In Doubt.
 DEMOS = 5
 
-#: What a demo says that is of interest here, before the last word of a line.
+#: Lines of a demo that matter here, without their last word.
 DEMO_SAYS = ("In Doubt, parked", "the dashboard is at")
 
 NOT_KNOWN = "IN DOUBT: an earlier run did not finish; parked (row 10)"
@@ -55,14 +55,14 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(
             executable_path=program, args=["--no-sandbox"], timeout=PATIENCE * 1000
         )
-        expect.set_options(timeout=PATIENCE * 1000)  # for all that is expected anywhere
+        expect.set_options(timeout=PATIENCE * 1000)  # the time limit for all expectations
         yield browser
         browser.close()
 
 
 @pytest.fixture
 def address(doubtless: InProcess, redis_url: str, store: KeepsBeside) -> Iterator[str]:
-    """The address that signs in, of a dashboard over a shop with something to decide."""
+    """The sign-in address of a dashboard over a shop that needs decisions."""
     fill(store)
     send(redis_url)
     with beating(store):
@@ -70,7 +70,7 @@ def address(doubtless: InProcess, redis_url: str, store: KeepsBeside) -> Iterato
 
 
 def served(doubtless: InProcess, redis_url: str) -> Iterator[str]:
-    """Serve it, and yield the address that signs in."""
+    """Serve the dashboard, and yield the sign-in address."""
     process = doubtless.start(
         "dashboard", "shop", "--port", "0", "--history", redis_url, "--provider", redis_url
     )
@@ -84,7 +84,7 @@ def served(doubtless: InProcess, redis_url: str) -> Iterator[str]:
 
 @pytest.fixture
 def page(chromium: Browser, address: str) -> Iterator[Page]:
-    """A window that has signed in; nothing in it went wrong, and nothing was asked of another address."""
+    """A window that has signed in. At the end it had no errors, and loaded nothing from another address."""
     context = chromium.new_context(viewport={"width": 1240, "height": 800})
     context.set_default_timeout(PATIENCE * 1000)
     window = context.new_page()
@@ -102,7 +102,7 @@ def page(chromium: Browser, address: str) -> Iterator[Page]:
 
 
 def fill(store: KeepsBeside) -> None:
-    """Leave behind what a crash and a few mistakes leave."""
+    """Write the data that a crash and a few mistakes leave."""
     now = datetime.now(UTC)
     for number in range(12):
         park(store, f"order-{number + 1}", now - timedelta(minutes=90 - number))
@@ -125,7 +125,7 @@ def fill(store: KeepsBeside) -> None:
 
 
 def run_batch(store: KeepsBeside, number: int, at: datetime) -> None:
-    """Let a query of Spark have had a batch."""
+    """Write the record of a batch of a Spark query."""
     beginning = Beginning(query="orders-to-lake", batch=number, lineage="5b1e", run=f"run-{number}")
     record = drive(begin(store.progress, "book", beginning, at))
     counts = {"rows": 1200, "new": 1100 + number, "duplicate": 100 - number, "in_doubt": 0, "rejected": 0}
@@ -142,7 +142,7 @@ def send(url: str) -> None:
 
 @contextmanager
 def beating(store: KeepsBeside) -> Generator[None]:
-    """Let a consumer say something a few times a second, as one does that is alive, until the end."""
+    """Let a consumer report a few times a second, like a running consumer, until the end of the block."""
     ended = Event()
 
     def beat() -> None:
@@ -162,7 +162,7 @@ def beating(store: KeepsBeside) -> Generator[None]:
 
 
 def reports(beats: int) -> list[Report]:
-    """Return what the consumer says: it gets on with one trigger, and another is suspended."""
+    """Return the consumer's reports: one trigger works, and another is suspended."""
     new = 4210 + 61 * beats + beats % 7 * 9
     counts = Counts(new=new, duplicate=38 + 2 * beats, in_doubt=12, rejected=3, runs=new)
     away = "the carrier is away"
@@ -173,7 +173,7 @@ def reports(beats: int) -> list[Report]:
 
 
 def add_steps(store: KeepsBeside) -> None:
-    """Let consumers have added steps for a while, with a pause and a time of failures."""
+    """Add steps of consumers to the charts, with a pause and a time of failures."""
     charts, now = kept_in(store).charts, datetime.now(UTC)
     new = failed = 0
     for ago in range(90, -1, -1):
@@ -217,14 +217,14 @@ def park(store: KeepsBeside, uuid: str, parked_at: datetime, **more: object) -> 
 
 
 def violations_of(page: Page) -> list[dict[str, Any]]:
-    """Return what axe-core has to say against a page."""
+    """Return the accessibility violations of a page, found by axe-core."""
     axe: Any = Axe()
     violations: list[dict[str, Any]] = axe.run(page).response["violations"]
     return violations
 
 
 def press(page: Page, *keys: str) -> None:
-    """Press keys, one after another; a page that is still loading hears none of ours."""
+    """Press keys, one after another. Wait first, because a page that is still loading ignores keys."""
     page.wait_for_load_state("domcontentloaded")
     for key in keys:
         page.keyboard.press(key)
@@ -264,7 +264,7 @@ def test_a_key_is_heard_as_soon_as_there_is_something_to_see(page: Page) -> None
     page.reload(wait_until="commit")
     expect(page.get_by_role("heading", name="Did book happen for order-1?")).to_be_visible()
 
-    # "s" and "d" of what is typed would be keys of other decisions.
+    # The letters "s" and "d" in the typed text are also keys of other decisions.
     page.keyboard.press("r")
     page.keyboard.type("seen at the bank, declined")
     reason = page.locator("input[data-key=r]")
@@ -274,7 +274,7 @@ def test_a_key_is_heard_as_soon_as_there_is_something_to_see(page: Page) -> None
 
 
 class Held:
-    """Keeps a file from a page, which goes on without it, until it is let go."""
+    """Holds a file back until it is released. Meanwhile the page works without it."""
 
     def __init__(self, page: Page, pattern: str) -> None:
         self._routes: list[Route] = []
@@ -290,10 +290,10 @@ class Held:
 
 @pytest.fixture
 def demo(doubtless: InProcess) -> Iterator[str]:
-    """The address of a dashboard over what a demo has left In Doubt, which ends as it should.
+    """The address of a dashboard over the messages that a demo has left In Doubt. The demo must end well.
 
-    Nothing is In Doubt where the worker is through before anybody sees that it is half way, as on a busy
-    machine: then the demo is run again.
+    On a busy machine the worker may finish before it is killed. Then nothing is In Doubt, and the demo runs
+    again.
     """
     for _ in range(DEMOS):
         with demonstrated(doubtless) as (address, in_doubt):
@@ -305,7 +305,7 @@ def demo(doubtless: InProcess) -> Iterator[str]:
 
 @contextmanager
 def demonstrated(doubtless: InProcess) -> Generator[tuple[str, int]]:
-    """Run a demo; return the address of its dashboard, and how many messages are In Doubt there."""
+    """Run a demo. Return the address of its dashboard, and the number of messages In Doubt."""
     process = doubtless.start("demo", "--on", "redis", "--count", "300", "--no-spark", "--dashboard")
     assert process.stdout is not None
     try:
@@ -331,7 +331,7 @@ def test_a_newcomer_runs_what_the_demo_left_in_doubt(chromium: Browser, demo: st
     pages.get_by_role("link", name="Parked messages").click()
     window.get_by_role("row", name="in doubt").get_by_role("link").click()
     expect(window.get_by_role("heading", name="demo-booking in doubt")).to_be_visible()
-    # One of the demo's lines is no order, and has no uuid: a worker may have been killed with it in hand.
+    # One message of the demo is not an order and has no uuid. A worker may have been killed while it ran.
     window.locator("[data-row] a").filter(has_not_text="ID:").first.click()
     expect(window.get_by_role("heading", name="Did demo-booking happen for")).to_be_visible()
     press(window, "r")
@@ -417,19 +417,19 @@ def test_what_is_live_changes_by_itself(page: Page, store: KeepsBeside) -> None:
     expect(page.get_by_role("link", name="invoice")).to_be_visible()
 
 
-#: The last point of the first trigger's curve, which moves with each reading.
+#: The last point of the first trigger's curve. It moves with each reading.
 CURVE = "document.querySelector('[data-live] polyline').getAttribute('points')"
 
 
 def wait_for_news(page: Page) -> None:
-    """Wait until what is live has changed once."""
+    """Wait until the live part of the page has changed once."""
     before = page.evaluate(CURVE)
     page.wait_for_function(f"before => {CURVE} !== before", arg=before)
 
 
 def test_what_is_live_leaves_the_keyboard_where_it_is(page: Page, store: KeepsBeside) -> None:
     focused = "document.activeElement.getAttribute('href')"
-    # Before the first news, too, which come to the page as it was sent whole.
+    # This also holds before the first update, on the page as it was first sent.
     link = """document.querySelector("[data-live] a[href='/parked?trigger=book']")"""
     page.add_init_script(f"addEventListener('DOMContentLoaded', () => {link}.focus())")
     page.reload()
@@ -557,7 +557,7 @@ def test_the_security_log_is_asked_in_one_line_and_names_its_cells_on_a_phone(pa
 
     assert len(boxes) == 5
     assert max(box["y"] for box in boxes) < min(box["y"] + box["height"] for box in boxes)
-    assert heads.count("none") == 1  # its time
+    assert heads.count("none") == 1  # the column of its time
     assert "" not in texts
 
 
@@ -603,7 +603,7 @@ def test_charts_are_pictures_with_their_numbers_and_stay_open(page: Page, store:
     add_steps(store)
 
     def is_shown() -> bool:
-        page.reload()  # the dashboard may have read the steps before, and keeps them for a while
+        page.reload()  # the dashboard may keep older steps in its cache for a while
         return rates.count() == 1
 
     assert eventually(is_shown)

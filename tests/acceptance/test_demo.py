@@ -1,4 +1,4 @@
-"""``doubtless demo``: the main job checks itself, and its check can fail."""
+"""``doubtless demo`` checks its own result, and this check can fail."""
 
 import sqlite3
 import sys
@@ -14,15 +14,15 @@ from triggers.demo.booking import CREATE
 from triggers.demo.ground import Ground
 from triggers.demo.job import DemoJob
 
-#: An order, and a line that is none.
+#: A line with an order, and a line without an order.
 GOOD = '{"headers": {"uuid": "%s"}, "body": {"id": "N", "customer": "Sato", "amount": 1}}\n'
 BROKEN = '{"headers": {"uuid": "broken"}, "body": {"id": "N"}}\n'
 
-on_redis = pytest.mark.usefixtures("redis_server")  # or the reason why the demo cannot run here
+on_redis = pytest.mark.usefixtures("redis_server")  # it reports a missing redis-server
 
 
 def test_the_demo_books_everything_once_and_nothing_is_in_doubt(doubtless: CommandLine) -> None:
-    # The services here are configured; the demo's own is none of them.
+    # This configuration names services, but the demo has its own service.
     (doubtless.folder / "doubtless.toml").write_text("[triggers.book-order]\nconcurrency = 2\n")
 
     answer = doubtless("demo", "--count", "200", "--json", PATH="/nowhere", DOUBTLESS_HISTORY="redsi://h")
@@ -44,7 +44,7 @@ def test_the_demo_on_redis_accounts_for_every_line(doubtless: CommandLine) -> No
     assert summary["booked_twice"] == 0
     assert 5 - summary["in_doubt"] <= summary["rejected"] <= 5
     assert summary["killed_after"] >= 80
-    # A booking whose worker was killed before it could say so is booked, and In Doubt.
+    # If a worker was killed after a booking, before it completed the message, the booking is In Doubt.
     assert 200 - summary["in_doubt"] <= summary["booked_once"] <= 200
 
 
@@ -61,7 +61,7 @@ def test_the_demo_books_a_file_of_ones_own(doubtless: CommandLine) -> None:
 
 
 def booked(folder: Path, *uuids: str) -> DemoJob:
-    """Return a job of three orders, u0 to u2, and a broken line, that has booked these and parked nothing."""
+    """Return a job with the orders u0 to u2 and a broken line. It has booked ``uuids`` and parked nothing."""
     file = folder / "orders.jsonl"
     file.write_text("".join(GOOD % f"u{number}" for number in range(3)) + BROKEN)
     job = DemoJob(folder=folder, ground=Ground.sqlite(folder), orders=file, say=lambda _: None)
@@ -104,7 +104,7 @@ def test_the_demo_fails_when_a_booking_is_not_in_the_file(doubtless: CommandLine
 
 
 def _add_booking(folder: Path) -> bool:
-    """Book, behind the demo's back, what nobody sent; False while there is no table for it."""
+    """Add a booking without a message to the demo's database. Return False while its table does not exist."""
     for file in folder.glob("doubtless-demo-*/demo.sqlite3"):
         with closing(sqlite3.connect(file, timeout=30)) as bookings, bookings:
             if bookings.execute("SELECT 1 FROM sqlite_master WHERE name = 'bookings'").fetchone():

@@ -1,4 +1,4 @@
-"""The unit and the image in ``deploy/``: what they start is started here, and is told of in the docs."""
+"""These tests start the services of the unit and the image in ``deploy/``. The docs show both files."""
 
 import configparser
 import json
@@ -25,14 +25,14 @@ DOUBTLESS = Path(sys.executable).parent / "doubtless"
 
 
 def unit() -> configparser.SectionProxy:
-    """Return the part of the unit that says what is run."""
+    """Return the part of the unit that configures the service."""
     parser = configparser.ConfigParser(interpolation=None, strict=False)
     parser.read(UNIT, encoding="utf-8")
     return parser["Service"]
 
 
 def instructions() -> dict[str, str]:
-    """Return the last of each instruction of the image, in one line each."""
+    """Return the last instruction of each kind in the image, in one line each."""
     lines = re.sub(r"\\\n\s*", "", IMAGE.read_text(encoding="utf-8")).splitlines()
     return dict(line.split(None, 1) for line in lines if line and not line.startswith("#"))
 
@@ -44,13 +44,13 @@ def shop(tmp_path: Path) -> Path:
 
 
 class Container(NamedTuple):
-    """What the image makes of a service, below a folder; the volume may be that of another container."""
+    """The image with a service, as files below a folder. The volume may belong to another container."""
 
     folder: Path
 
     @classmethod
     def of(cls, shop: Path, root: Path) -> "Container":
-        """Copy what the image copies; the volume is there already, or is made now, as an empty one is."""
+        """Copy the files that the image copies. Make an empty volume if it does not exist."""
         container, image = cls(root), instructions()
         *names, target = image["COPY"].split()
         container.path(target).mkdir(parents=True)
@@ -60,7 +60,7 @@ class Container(NamedTuple):
         return container
 
     def path(self, inside: str) -> Path:
-        """Return where a path of the container is on this machine."""
+        """Return the path on this machine for a path of the container."""
         return self.folder / inside.lstrip("/")
 
     @property
@@ -73,7 +73,7 @@ class Container(NamedTuple):
         return {**os.environ, **ours, "PYTHONPATH": f"{ours['PYTHONPATH']}{os.pathsep}{ROOT}"}
 
     def __call__(self, *words: str, stdin: str = "") -> str:
-        """Run a command in it, to its end, and return what it printed."""
+        """Run a command in the container to its end, and return its output."""
         ended = subprocess.run(
             [DOUBTLESS, *words],
             cwd=self.path(instructions()["WORKDIR"]),
@@ -87,7 +87,7 @@ class Container(NamedTuple):
         return ended.stdout
 
     def replaced(self, shop: Path) -> "Container":
-        """Remove it, and start a new one with its volume."""
+        """Remove the container, and start a new one with its volume."""
         kept = shutil.move(self.volume, self.folder.with_name("volume"))
         shutil.rmtree(self.folder)
         self.volume.parent.mkdir(parents=True)
@@ -96,7 +96,7 @@ class Container(NamedTuple):
 
 
 def start_and_end(words: list[str], folder: Path, environment: Mapping[str, str] | None = None) -> None:
-    """Start what a unit or an image starts, and end it as they do."""
+    """Start the command of a unit or an image, and end it in the same way."""
     log = folder / "log"
     with log.open("wb") as told:
         process = subprocess.Popen(
@@ -105,7 +105,7 @@ def start_and_end(words: list[str], folder: Path, environment: Mapping[str, str]
         try:
             eventually(lambda: b"running book-order" in log.read_bytes())
             process.send_signal(signal.SIGTERM)
-            # One that has just been started does not know yet what to do about it, and holds nothing.
+            # A process that has just started does not handle the signal yet, and holds no messages.
             assert process.wait(PATIENCE) in (0, -signal.SIGTERM), log.read_text()
         finally:
             process.kill()

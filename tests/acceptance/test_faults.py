@@ -1,4 +1,4 @@
-"""Nine faults of a real plant: each is seen on Overview within ten seconds, and fires its alert alone."""
+"""Nine faults of a real plant: Overview shows each within ten seconds, and only its alert fires."""
 
 import re
 import signal
@@ -17,13 +17,13 @@ from tests.fixtures.waiting import eventually, patience
 
 pytestmark = pytest.mark.prove
 
-#: Within which time a fault must be seen, in seconds.
+#: Overview must show a fault within so many seconds.
 SEEN_WITHIN = 10.0
 
-#: How often, and with which pause in seconds, the metrics are read in a fault.
+#: The number of scrapes in a fault, and the pause between them in seconds.
 SCRAPES, APART = 4, 1.0
 
-#: How exact the time of a fault is, in seconds.
+#: The precision of the time of a fault, in seconds.
 EXACT = timedelta(seconds=2)
 
 
@@ -34,7 +34,7 @@ def plant(tmp_path: Path) -> Iterator[Plant]:
 
 
 def seen(plant: Plant, kind: str, begun: datetime) -> Shown:
-    """Return the one problem that Overview shows within ten seconds, with a true time."""
+    """Wait until Overview shows a problem of this kind, check its time, and return it."""
 
     def shown() -> list[Shown]:
         return [one for one in plant.problems() if one.kind == kind]
@@ -46,11 +46,11 @@ def seen(plant: Plant, kind: str, begun: datetime) -> Shown:
 
 
 def fired(plant: Plant, healthy: Samples) -> set[tuple[str, str]]:
-    """Return the alerts that fire if this goes on."""
+    """Return the alerts that fire if the fault goes on."""
     begun = time.monotonic()
     scraped = [plant.scrape()]
     for _ in range(SCRAPES - 1):
-        time.sleep(APART)  # the distance of two scrapes, from which growth is computed
+        time.sleep(APART)  # the time between two scrapes, for the computation of growth
         scraped.append(plant.scrape())
     return firing(plant.folder, healthy, scraped, time.monotonic() - begun)
 

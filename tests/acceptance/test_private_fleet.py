@@ -1,4 +1,4 @@
-"""A small fleet as its user starts it, and what it leaves behind: who can read it, and what is in it."""
+"""A user starts a small fleet. The tests check who can read the files it leaves, and their contents."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from triggers.dashboard import Access, Role, Token, create_app
 from triggers.dashboard.app import DONE, SHOWN
 from triggers.security.recorder import SecurityLogging
 
-#: The card in a body, and the one that an error quotes.
+#: The card number in a body, and the card number in an error.
 IN_BODY, IN_ERROR = "4111111111111111", "5555555555554444"
 
 SERVICE = f"""
@@ -34,13 +34,13 @@ KEY = {"PAY_KEY": "11" * 32}
 
 HISTORY = "sqlite:///history.db?encrypt=env:PAY_KEY"
 
-#: The files that hold bodies in plain, by their nature: the messages, and events for others.
+#: These files must contain bodies in plain text: the messages, and events for others.
 WITH_BODIES = {"messages.db", "events.db"}
 
 
 @pytest.fixture
 def careless() -> Iterator[None]:
-    """A user whose new files anybody may read and write."""
+    """A user with a umask that lets anybody read and write new files."""
     before = os.umask(0)
     yield
     os.umask(before)
@@ -48,7 +48,7 @@ def careless() -> Iterator[None]:
 
 @pytest.fixture
 def fleet(doubtless: InProcess, careless: None) -> InProcess:
-    """What is left after messages were sent, queued, run, parked, and looked at."""
+    """A folder in which messages were sent, queued, run, parked and viewed."""
     (doubtless.folder / "service.py").write_text(SERVICE)
     provider = "sqlite:///messages.db"
     queue = ("--queue", "queue.db", "--encrypt", "env:PAY_KEY")
@@ -70,7 +70,7 @@ def fleet(doubtless: InProcess, careless: None) -> InProcess:
 
 @pytest.fixture
 def site(fleet: InProcess, monkeypatch: pytest.MonkeyPatch) -> Iterator[Starlette]:
-    """The dashboard over it, with a token for each role, and a file for its security log."""
+    """The dashboard over the fleet, with a token for each role, and a file for its security log."""
     monkeypatch.setenv("PAY_KEY", KEY["PAY_KEY"])
     url = f"sqlite:///{fleet.folder}/history.db?encrypt=env:PAY_KEY"
     access = Access(
@@ -86,7 +86,7 @@ def site(fleet: InProcess, monkeypatch: pytest.MonkeyPatch) -> Iterator[Starlett
 
 @contextmanager
 def visitor(site: Starlette, role: Role | None) -> Generator[Browser]:
-    """Return the browser of somebody of this role, or of nobody."""
+    """Return a browser that is signed in with this role, or not signed in."""
     browser = Browser(site)
     if role is not None:
         assert browser.sign_in(secret_of(role)).status_code == 303
@@ -99,7 +99,7 @@ def secret_of(role: Role) -> str:
 
 
 def written_by(fleet: InProcess) -> dict[Path, bytes]:
-    """Return all files that doubtless has written, with what is in them."""
+    """Return all files that doubtless has written, with their contents."""
     ours = {"service.py", "said.txt"}
     files = [one for one in fleet.folder.rglob("*") if one.is_file() and "__pycache__" not in one.parts]
     return {one.relative_to(fleet.folder): one.read_bytes() for one in files if one.name not in ours}
@@ -139,7 +139,7 @@ def test_no_route_answers_without_its_role(site: Starlette) -> None:
         with visitor(site, mine) as somebody:
             shown = {path for path in SHOWN if somebody.get(path).status_code != 403}
             assert shown == {path for path, (_, needed) in SHOWN.items() if mine >= needed}
-            # Not without what only the forms of a session have, whoever it is.
+            # Nobody may change anything without the token that is only in the session's forms.
             assert {somebody.post(path, {"csrf": "guessed"}).status_code for path in DONE} == {403}
 
 

@@ -1,4 +1,4 @@
-"""The package ``doubtless``: the objects of the packages behind it, without drivers, beside foreign names."""
+"""The package ``doubtless`` exports the objects of its packages, without importing drivers."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ FACES = {
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in a folder, as a user does: its own files are found first."""
+    """Run Python in a folder like a user: Python finds the folder's files first."""
     return subprocess.run(
         [sys.executable, *words], cwd=folder, capture_output=True, text=True, check=False, timeout=120
     )

@@ -31,7 +31,7 @@ def test_the_pipeline_and_the_counter_book_each_order_once(redis_url: str, tmp_p
     )
 
     assert ended.returncode == 0, ended.stderr[-3000:]
-    # 100 orders are typed at the counter, 50 of which are in the web shop's stream of 300, and 60 come twice.
+    # Clerks type 100 orders. 50 of them are also in the web shop's stream of 300, and 60 come twice.
     assert ended.stdout.splitlines() == [
         "counter: 100 booked",
         "pipeline: 360 rows, 250 new, 110 duplicate",

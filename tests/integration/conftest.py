@@ -28,7 +28,7 @@ def lane(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.fixture
 def steering(tmp_path: Path) -> Iterator[Steering]:
-    """Watch and steer the services; at the end, whatever still runs may end."""
+    """Watch and steer the services. At the end of the test all running services may end."""
     steering = Steering(tmp_path)
     yield steering
     steering.let_end(*(uuid for uuid, _ in steering.noted("begun")))
@@ -48,7 +48,7 @@ def bench(form: str, history_url: str, tmp_path: Path) -> Iterator[Bench]:
 
 @pytest.fixture
 def store(history_url: str) -> Iterator[HistoryStore]:
-    """A second client of the history, to look into it and to change what it holds."""
+    """A second client of the history, to read and change its entries."""
     store = open_history(history_url)
     yield store
     drive(store.close())
@@ -56,7 +56,7 @@ def store(history_url: str) -> Iterator[HistoryStore]:
 
 @pytest.fixture
 def send(redis_url: str) -> Iterator[Send]:
-    """Return what sends messages to the stream ``orders``, which is empty."""
+    """Return a function that sends messages to the empty stream ``orders``."""
     provider = RedisStreams.from_url(redis_url)
 
     def to_orders(messages: Sequence[Message]) -> None:

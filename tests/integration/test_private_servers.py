@@ -1,4 +1,4 @@
-"""Private servers end with the process that started them, even where it is killed or they cannot start."""
+"""Private servers end with the process that started them, even if it is killed or they cannot start."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ with {server}(Path(sys.argv[1])) as server:
 """
 
 
-#: A worker of a demo whose server is away: it waits for that, and does not end by itself.
+#: A worker of a demo. Its server is away, so the worker waits and does not end by itself.
 _WORKER = """
 import sys
 from pathlib import Path
@@ -55,7 +55,7 @@ def _check(module: str, server: str, folder: Path) -> None:
 
 
 def _watch(command: list[str]) -> None:
-    """Kill a process that has started another, whose number it prints, and wait until that has ended."""
+    """Start a process that prints the id of its child. Kill it, and wait until the child has ended."""
     parent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with parent:
         assert parent.stdout is not None
@@ -71,7 +71,7 @@ def _lives(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    # A container whose first process reaps nobody keeps it as a zombie.
+    # In a container the first process may reap nobody, so the child stays a zombie.
     return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
 
 

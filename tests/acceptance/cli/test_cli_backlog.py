@@ -1,4 +1,4 @@
-"""``doubtless backlog`` and ``size``: what waits for triggers, and what a load needs."""
+"""``doubtless backlog`` counts the messages that wait for triggers. ``size`` computes what a load needs."""
 
 import pytest
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.acceptance.in_process import InProcess
 
-#: A service that fails for a reason that may pass, and notes each of its runs.
+#: A service that fails transiently, and notes each of its runs.
 SERVICE = """
 from pathlib import Path
 from triggers import Message, trigger
@@ -206,7 +206,7 @@ def test_sinks_are_replaced_and_never_added_to(doubtless: InProcess, service: Pa
     assert shown == [["log:", "dead-letter:lost"], ["dead-letter:a", "dead-letter:b"], ["log:"]]
 
 
-#: A Patch Bay with one input; its history is to be filled in.
+#: A Patch Bay with one input. The test fills in its history.
 WIRING = """
 [patchbay]
 {history}
@@ -253,7 +253,7 @@ def test_each_process_of_a_run_reads_the_file_that_was_named(doubtless: InProces
     (service / "doubtless.toml").rename(service / "other.toml")
     config = ("--config", "other.toml")
     doubtless("send", "orders", "-", *config, stdin=LINE)
-    doubtless("doctor", "service", *config)  # makes the history's tables, so that no two processes do at once
+    doubtless("doctor", "service", *config)  # makes the tables before two processes need them
 
     ran = doubtless.process(*config, "run", "service", "--processes", "2", "--until-idle", "0.1")
 

@@ -18,16 +18,16 @@ from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import is_drained, parked_in, send
 from tests.integration.helpers.service_process import Steering, is_running
 
-#: The stream and trigger of a plain service, which notes what it begins.
+#: The stream and trigger of a plain service, which notes the messages that it begins.
 NAME = "blocking"
 
-#: A consumer that left is forgotten soon.
+#: The history soon forgets a consumer that left.
 FAST = "?claim_idle=2&reclaim_interval=0.1"
 
 
 @pytest.fixture
 def steering(tmp_path: Path) -> Iterator[Steering]:
-    """Watch and steer the services; at the end, whatever still runs may end."""
+    """Watch and steer the services. At the end of the test all running services may end."""
     steering = Steering(tmp_path)
     yield steering
     steering.let_end(*(uuid for uuid, _ in steering.noted("begun")))
@@ -40,7 +40,7 @@ def history_url(request: pytest.FixtureRequest, tmp_path: Path, redis_url: str) 
 
 
 class Operator:
-    """Somebody at the command line, and the history that he looks into."""
+    """A person at the command line, and the history that the person reads."""
 
     def __init__(self, doubtless: InProcess, history_url: str) -> None:
         self.doubtless = doubtless
@@ -52,11 +52,11 @@ class Operator:
         return answer.json
 
     def tell(self, *words: str) -> Any:
-        """Give an order, with more patience than a machine needs that has nothing else to do."""
+        """Give a command, with enough patience for a busy machine."""
         return self(*words, "--wait", "50")
 
     def sees(self, **states: str) -> bool:
-        """Whether these consumers, and no others, say that they are in these states."""
+        """Whether exactly these consumers report these states."""
         overview = with_store(self._history, lambda store: store.control.overview())
         return {beat.report.consumer: beat.report.state for beat in overview.beats} == states
 
@@ -118,7 +118,7 @@ class TestRunningConsumers:
 
         assert begun == []
 
-    # It waits until nothing was heard for 15 seconds, of which each store itself is asked in its contract.
+    # The test waits for 15 seconds of silence. The contract of each store also covers this.
     @pytest.mark.parametrize(
         "history_url", ["sqlite", pytest.param("redis", marks=pytest.mark.prove)], indirect=True
     )
@@ -138,7 +138,7 @@ class TestRunningConsumers:
 
 @pytest.fixture
 def one_that_hangs(store: KeepsBeside) -> KeepsBeside:
-    """A history to which a consumer of "book" and "ship" has said something, and nothing since."""
+    """A history with an old report of a consumer of "book" and "ship", and nothing after it."""
     reports = [
         Report(consumer="host-1", trigger=name, counts=Counts(new=2, in_doubt=1, runs=3, microseconds=4500))
         for name in ("book", "ship")

@@ -1,4 +1,4 @@
-"""``doubtless dashboard``: as somebody starts it, and stops it."""
+"""A user starts and stops ``doubtless dashboard``."""
 
 import json
 import signal
@@ -22,7 +22,7 @@ def test_it_prints_an_address_that_signs_in_and_ends_with_a_signal(
         with httpx.Client(timeout=PATIENCE) as browser:
             signed_in = browser.post(address, data={"token": token})
             page = browser.get(httpx.URL(address).join("/"))
-            # Who watches does not keep it from ending.
+            # A watching browser does not keep the dashboard from ending.
             with browser.stream("GET", httpx.URL(address).join("/live/overview")) as live:
                 event = next(live.iter_lines())
                 process.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""``doubtless doctor``: what is wrong with a set-up is told, each thing by itself, and nothing is changed."""
+"""``doubtless doctor`` reports each problem of a set-up separately, and changes nothing."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ class Clinic:
         return self.doubtless("doctor", "clinic", *words, "--json", **settings)
 
     def write(self, settings: str = "") -> None:
-        """Write the module, whose trigger has these settings."""
+        """Write the module. Its trigger has these settings."""
         (self.folder / "clinic.py").write_text(SHOP.format(settings=settings and f", {settings}"))
 
 

@@ -12,7 +12,7 @@ from triggers.cli.shared.output import CliState
 
 NOTE = "no provider is named: messages are in doubtless.sqlite3, in this folder"
 
-#: A module whose triggers name no history.
+#: A module with triggers that name no history.
 SERVICE = """
 from triggers import trigger
 

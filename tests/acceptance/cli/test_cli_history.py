@@ -1,4 +1,4 @@
-"""``doubtless history`` and ``why``: what is remembered, and what it means for the next delivery."""
+"""``doubtless history`` and ``why`` show the entries, and their effect on the next delivery."""
 
 import os
 from collections.abc import Callable

@@ -9,7 +9,7 @@ import pytest
 from tests.acceptance.in_process import InProcess
 from tests.fixtures.servers.postgres import grant_data_rights, limited_role
 
-#: A service that fails for good for some messages.
+#: A service with a fatal failure for some messages.
 SERVICE = """
 from doubtless import trigger
 

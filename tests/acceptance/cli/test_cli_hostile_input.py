@@ -1,4 +1,4 @@
-"""Hostile values for every option and argument: refused in one line that names it, and never a raw error."""
+"""Every option and argument refuses hostile values. The error is one line that names it."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ from tests.acceptance.in_process import InProcess
 
 HUGE = "9" * 40
 
-#: What no value of a type can be.
+#: Texts that are not valid for a type.
 TEXTS = ["", "a\0b", "\udcff\udc80", "\ud800"]
 NUMBERS = ["", "x", "nan", "inf", "1e400", HUGE, f"-{HUGE}", "9223372036854775808", "9" * 5_000]
 TIMES = ["", "x", "nan", "inf", "-inf", "1e400", "1e308", "1e18", "-1", HUGE]
@@ -25,7 +25,7 @@ CHOICES = ["", "x", "a\0b", "A" * 1_000]
 
 DURATIONS = ["1e400d", "-1d", "nand", "infs", "1.5h", f"{HUGE}d", "999999999d", "0001-01-01", "10000-01-01"]
 
-#: What no value of some options can be, besides.
+#: Texts that are also not valid for these options.
 WORSE = {
     **dict.fromkeys(("--older", "--newer", "--keep"), DURATIONS),
     "--rate": ["1e400/s", "-1/s", "nan/s", "inf/s", "5", "5/w", f"{HUGE}/d"],
@@ -41,18 +41,18 @@ WORSE = {
     "--count": ["0", "1000000000000"],
 }
 
-#: Commands that tell of a URL that cannot be, on a page or in a table, and do what they do.
+#: Commands that report an invalid URL on a page or in a table, and still do their work.
 TELLING = {("dashboard",), ("doctor",), ("config", "show")}
 
-#: Files that are read, and what none of them can be.
+#: Parameters that name a file to read, and files that none of them accepts.
 READ = {"file", "settings", "files", "--tokens", "--orders", "--config"}
 NO_FILES = ["none", "none/none", "folder", "a" * 5_000, "/proc/self/mem"]
 NO_TOML = ["binary", "deep"]
 
-#: Values that somebody may mean: done, or refused, but never with a raw error.
+#: A user may mean these values. They are accepted, or refused without a raw error.
 STRANGE = [" ", "\n", "\x1b[31m", "[", "%", "*", "-1", "../..", "\u202e", "'; --", "a" * 100_000]
 
-#: How an error begins that no line of ours has foreseen.
+#: The errors that doubtless did not expect contain these words.
 RAW = "--verbose shows where"
 
 
@@ -72,7 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def doubtless(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InProcess]:
-    """The command line, in a folder with what its words name; what would serve or work on ends at once."""
+    """The command line, in a folder with the files that words name. Servers and workers end immediately."""
     monkeypatch.setattr(uvicorn.Server, "run", _nothing)
     monkeypatch.setattr("triggers.demo.orders.make_orders", _nothing_to_send)
     monkeypatch.setattr("triggers.cli.run.supervise", _nothing)
@@ -100,7 +100,7 @@ def call(doubtless: InProcess, parameter: Parameter, value: str) -> Answer:
 
 def assert_refused(answer: Answer, parameter: Parameter, value: str) -> None:
     assert answer.code == 2, (value[:50], answer)
-    named = value if value in NO_TOML else parameter.shown  # what is wrong in a file is said with its name
+    named = value if value in NO_TOML else parameter.shown  # for a file, the error names the parameter
     assert named in answer.error.lower(), (value[:50], answer.err[-500:])
     assert RAW not in answer.err, (value[:50], answer.err[-500:])
     assert len(answer.err) < 10_000

@@ -1,4 +1,4 @@
-"""``doubtless init``: what it writes runs as it is."""
+"""``doubtless init`` writes a project that runs without changes."""
 
 import sqlite3
 import stat

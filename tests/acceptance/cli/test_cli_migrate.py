@@ -17,7 +17,7 @@ COUNT = 40
 #: Values by their names.
 Values = Mapping[str, Any]
 
-#: What each service does.
+#: Each service calls this function.
 _NOTE = """
 
 def _note(uuids: list[str | None]) -> None:
@@ -40,7 +40,7 @@ RARE: Mapping[int, dict[str, Any]] = {
     38: {"joinType": "2", "joinTimeout": "60000"},
 }
 
-#: What the triggers together have in their decorators.
+#: The options of the decorators. Together the triggers use all of them.
 OPTIONS = (
     *(f'join="{join}"' for join in ("all", "any", "one")),
     *(f'acknowledge_mode="{mode}"' for mode in ("auto", "dups_ok")),
@@ -54,7 +54,7 @@ OPTIONS = (
     "suspend_on_error=True",
 )
 
-#: The properties by which the other triggers differ; each of them is one trigger's in turn.
+#: The properties that differ between the other triggers. Each trigger gets one of these sets in turn.
 KINDS: tuple[dict[str, Any], ...] = (
     {},
     {"concurrent": "true", "maxConcurrentThreads": "5", "prefetchSize": "20"},
@@ -70,7 +70,7 @@ KINDS: tuple[dict[str, Any], ...] = (
 
 
 def written(values: Values, indent: str = "  ") -> str:
-    """Return values as Integration Server writes them."""
+    """Return values in the format of Integration Server."""
     lines: list[str] = []
     for name, value in values.items():
         called = f"name={quoteattr(name)}"
@@ -92,7 +92,7 @@ def written(values: Values, indent: str = "  ") -> str:
 
 
 def node(number: int, **more: Any) -> dict[str, Any]:
-    """Return the values of a trigger's ``node.ndf``; the names are those of a real one."""
+    """Return the values of a trigger's ``node.ndf``, with the names of a real file."""
     selector = more.pop("messageSelector", None)
     destinations = [{"destination": f"q{number}", "messageSelector": selector, "destinationType": "0"}]
     if "joinType" in more:
@@ -141,7 +141,7 @@ def put(folder: Path, values: Mapping[str, Any], name: str = "node.ndf") -> None
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """Forty triggers of all kinds, with a service, a messaging trigger and a broken file among them."""
+    """Forty triggers of all kinds. The package also has a service, a messaging trigger and a broken file."""
     folder = tmp_path / "packages"
     for number in range(COUNT):
         put(
@@ -199,14 +199,14 @@ def kind_of(uuid: str) -> dict[str, str]:
 
 
 def service_of(queue: str, uuid: str) -> str:
-    """Return the service that Integration Server would run; a trigger with a batch has one service."""
+    """Return the service that Integration Server would run. A trigger with a batch has one service."""
     number = int(queue[1:])
     has_rules = number % 4 == 0
     return f"cancel{number}" if has_rules and kind_of(uuid)["kind"] == "cancel" else f"book{number}"
 
 
 def write_services(file: Path) -> None:
-    """Write the services: each notes its name and the message."""
+    """Write the services. Each service notes its name and the message."""
     text = file.read_text()
     for parameter, uuids in (
         ("messages: list[Message]", "[message.uuid for message in messages]"),

@@ -1,4 +1,4 @@
-"""``doubtless migrate atg`` and ``sqlremote``: what is written is accepted as it is, and runs."""
+"""``doubtless migrate atg`` and ``sqlremote`` write files that are accepted without changes, and run."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from sqlalchemy import create_engine, text
 from tests.acceptance.in_process import InProcess
 from tests.unit.triggers.patchbay.test_xml import XML
 
-#: Another file of the configuration path: a second sink of the same topic, and one at a provider of MQSeries.
+#: Another file of the configuration path: a second sink of the same topic, and an MQSeries sink.
 MORE = """<dynamo-message-system><patchbay>
 <message-sink><nucleus-name>/mail/OrderFulfiller</nucleus-name>
   <input-port><input-destination><destination-name>Fulfillment/SubmitOrder</destination-name>
@@ -24,7 +24,7 @@ MORE = """<dynamo-message-system><patchbay>
 """
 
 
-#: The components with something to do: the source sends one order, and the sinks note what they got.
+#: The components with work: the source sends one order, and the sinks note the messages they get.
 WRITTEN = """
 def _note(component: str, message: Message) -> None:
     import json
@@ -37,7 +37,7 @@ def _note(component: str, message: Message) -> None:
 
 @pytest.fixture
 def migrated(tmp_path: Path) -> Path:
-    """The folder that the command writes, from two files."""
+    """The folder that the command writes from two files."""
     (tmp_path / "bay.xml").write_text(XML)
     (tmp_path / "more.xml").write_text(MORE)
     answer = InProcess(tmp_path)("migrate", "atg", "bay.xml", "more.xml", "--into", "out", "--json")
@@ -192,7 +192,7 @@ def test_the_links_of_both_ends_are_set_up_and_carry_a_row(tmp_path: Path) -> No
 
 
 def place(folder: Path, name: str) -> None:
-    """Write what the command cannot know: the database, and the folder that both ends reach."""
+    """Write the settings that the command cannot know: the database, and the shared folder of both ends."""
     file = folder / name / "links.toml"
     settings = file.read_text()
     for presumed, real in (

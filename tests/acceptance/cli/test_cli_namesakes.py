@@ -1,4 +1,4 @@
-"""A file of the user's with the name of a package of ours: the error says which, and to rename it."""
+"""If a user's file has the name of a package of doubtless, the error names it and asks to rename it."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ def work(body): ...
 
 
 def run(folder: Path, *arguments: str) -> str:
-    """Run Python in a folder, and return the last line of what it says of a failure."""
+    """Run Python in a folder. It must fail; return the last line of its standard error."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
@@ -43,7 +43,7 @@ def test_run_blames_it_for_what_it_cannot_import(tmp_path: Path, module: str) ->
     (tmp_path / "triggers.py").write_text(APP)
     (tmp_path / "app.py").write_text("from triggers import work")
 
-    # As the console script does, which does not look into the current folder before it is told to.
+    # -P as in the console script: Python does not search the current folder at its start.
     said = run(tmp_path, "-P", "-m", "triggers.cli", "run", module)
 
     assert said.startswith("error: MODULE: ")

@@ -21,7 +21,7 @@ from triggers.testing.redis_server import RedisServer
 
 
 def aside(uuid: str, order: str | int, **fields: Any) -> Parked:
-    """Return a parked order; its id is its uuid, told twice."""
+    """Return a parked order. Its id is its uuid written twice."""
     told: Mapping[str, Any] = {
         "trigger_name": "book",
         "kind": ParkedKind.IN_DOUBT,
@@ -37,7 +37,7 @@ def park(store: KeepsBeside, *parked: Parked) -> None:
 
 
 def start(store: KeepsBeside, uuid: str) -> Claim:
-    """Leave an entry behind as a worker does that dies."""
+    """Leave an entry behind, like a worker that dies."""
     return drive(store.claim("book", [uuid], f"dead worker {datetime.now(UTC)}"))[0]
 
 

@@ -1,4 +1,4 @@
-"""``doubtless parked done`` and ``resolve``: who settled what is on record, and asking changes nothing."""
+"""``doubtless parked done`` records who settled a message. ``resolve`` only asks, and changes nothing."""
 
 import re
 from collections.abc import Iterator

@@ -52,7 +52,7 @@ def name() -> str:
 
 
 class Desk:
-    """The command line beside a module whose trigger ``book`` receives from a destination."""
+    """The command line and a module. The module's trigger ``book`` receives from a destination."""
 
     def __init__(self, doubtless: InProcess, history: str, provider: str, destination: str) -> None:
         self.doubtless, self.history, self.provider = doubtless, history, provider
@@ -80,7 +80,7 @@ class Desk:
 
 
 def orders(*uuids: str) -> list[Message]:
-    """Return orders with what has to arrive unchanged."""
+    """Return orders with values that must arrive unchanged."""
     return [
         Message(body=BODY, uuid=Uuid(uuid), correlation_id="c-1", properties={"region": "EU"})
         for uuid in uuids
@@ -99,7 +99,7 @@ def whole(store: KeepsBeside) -> dict[str, Message]:
 def check_they_run_once(
     desk: Desk, store: KeepsBeside, letters: str, uuids: Sequence[str], *words: str
 ) -> None:
-    """Import letters twice, and run them: one of them ran before."""
+    """Import letters twice, and run them. One of them has already run before."""
     ran_before, *others = uuids
     drive(store.complete("book", ran_before, drive(store.claim("book", [ran_before], "w"))[0].fence))
 
@@ -202,12 +202,12 @@ class TestSqs:
         eventually(are_dead)
         desk = Desk(doubtless, redis_url, url, name)
 
-        # A letter of SQS does not say from where it comes.
+        # A dead letter of SQS does not name its queue.
         check_they_run_once(desk, store, letters, ["u1", "u2", "u3"], "--trigger", "book")
 
 
 class OnKafka:
-    """Letters as Spring's ``DeadLetterPublishingRecoverer`` and Kafka Connect write them."""
+    """Dead letters in the formats of Spring's ``DeadLetterPublishingRecoverer`` and Kafka Connect."""
 
     server: AnyKafka
 
@@ -316,7 +316,7 @@ def send(url: str, destination: str, messages: Sequence[Message]) -> None:
 
 
 def dead_letter(url: str, destination: str, messages: Sequence[Message]) -> None:
-    """Send messages, and give them up as a consumer of ours does."""
+    """Send messages, and give them up like a consumer of doubtless."""
     with opened(url) as provider:
         receiver = drive(provider.open_receiver(destination, subscription="book", name="w"))
         drive(provider.send(destination, messages))

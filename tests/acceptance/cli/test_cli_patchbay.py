@@ -1,4 +1,4 @@
-"""``doubtless patchbay`` and ``doubtless sqljms``, from the original's XML to a mended queue."""
+"""``doubtless patchbay`` and ``doubtless sqljms``, from the original's XML to a repaired queue."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""``doubtless redis``: subscriptions whose trigger is gone, and their end."""
+"""``doubtless redis`` lists subscriptions without a trigger, and ends them."""
 
 import json
 from collections.abc import Iterator

@@ -174,7 +174,7 @@ def test_what_a_killed_worker_was_at_is_in_doubt_and_can_be_run(
 
 @contextmanager
 def no_nohup() -> Generator[None]:
-    """Let SIGHUP count in processes that are started, also where it is ignored here."""
+    """Let started processes react to SIGHUP, even if this process ignores it."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
         yield
@@ -231,7 +231,7 @@ def test_the_log_may_be_one_json_object_a_line(doubtless: InProcess, redis_url: 
         _, told = process.communicate()
 
     records = [json.loads(line) for line in told.splitlines()]
-    # Where Redis does not answer for seconds, it is said that the message comes again, as a duplicate.
+    # If Redis does not answer for seconds, the log also says that the message comes again, as a duplicate.
     said = "fails FAILED: FatalError: "
     (failed,) = [record for record in records if record["message"].startswith(said)]
     assert process.returncode == 0

@@ -1,4 +1,4 @@
-"""The security log of the command line: who the user of the machine is, whatever ``--by`` says."""
+"""The security log of the command line names the machine's user, even if ``--by`` names somebody else."""
 
 import os
 import pwd

@@ -1,4 +1,4 @@
-"""``doubtless send``: good files, strange ones, large ones, and a server that goes away."""
+"""``doubtless send`` with good, strange and large files, and with a server that goes away."""
 
 import json
 import signal
@@ -161,13 +161,13 @@ def most_memory(process: "subprocess.Popen[str]") -> int:
 
 @pytest.fixture
 def endless(doubtless: InProcess) -> Callable[[RedisServer], "subprocess.Popen[str]"]:
-    """Start to send more than can be sent while the test looks; return once some has arrived."""
+    """Start a send that is too large to end during the test. Return when some messages have arrived."""
 
     def start(server: RedisServer) -> "subprocess.Popen[str]":
         write(doubtless.folder, map(line, range(200_000)))
         process = doubtless.start("send", "orders", "orders.jsonl", "--provider", server.url)
         with connected(server.url) as client:
-            # The second batch goes out when the first is answered: from then on the command knows of it.
+            # The second batch goes out after the answer to the first, so the command has that answer.
             eventually(lambda: client.xlen("orders") > SEND_BATCH)
         return process
 

@@ -1,4 +1,4 @@
-"""``doubtless run --sink``: where the events of given-up messages go while a consumer runs."""
+"""``doubtless run --sink`` sends the events of given-up messages to sinks while a consumer runs."""
 
 import json
 import sqlite3
@@ -19,7 +19,7 @@ from tests.fixtures.servers.webhook_server import WebhookServer
 from triggers.events import mailbox
 from triggers.providers.redis_streams import RedisStreams
 
-#: How long a sink that hangs is waited for at the end.
+#: At its end, a consumer waits so long for a sink that hangs.
 SOON = timedelta(seconds=0.2)
 
 #: A module with a trigger of each kind that gives every message up.
@@ -159,7 +159,7 @@ def test_what_waits_for_a_webhook_is_posted_before_the_end(
     doubtless: InProcess, redis_url: str, server: WebhookServer
 ) -> None:
     send(redis_url, "1", "2", "3")
-    server.answers += [503, 503]  # tried again after one second and two, when the messages are long done
+    server.answers += [503, 503]  # retries after 1 and 2 seconds, long after the messages are done
 
     answer = doubtless(*words(redis_url, f"http://user:secret1@{server.address}/?key=secret2"), "--verbose")
 

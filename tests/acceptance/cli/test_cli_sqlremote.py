@@ -1,4 +1,4 @@
-"""``doubtless sqlremote`` as a user types it: set up, send, receive, look, stop, start, reset."""
+"""A user types ``doubtless sqlremote``: set up, send, receive, look, stop, start, reset."""
 
 import json
 import signal
@@ -41,7 +41,7 @@ def test_a_link_is_set_up_run_stopped_and_reset(tmp_path: Path) -> None:
     (tmp_path / "applying.py").write_text(MODULE)
     for name, peer in ("xy", "yx"):
         (tmp_path / f"{name}.toml").write_text(SETTINGS.format(name=name, peer=peer, folder=tmp_path))
-    assert doubtless("sqlremote", "setup", "x.toml").code == 0  # the other commands see to it, too
+    assert doubtless("sqlremote", "setup", "x.toml").code == 0  # the other commands also do this
     x, y = (create_engine(f"sqlite:///{tmp_path}/{name}.db") for name in "xy")
     with y.begin() as connection:
         connection.execute(text("CREATE TABLE got (n INTEGER)"))
@@ -169,7 +169,7 @@ def test_a_link_that_left_the_settings_keeps_the_log_until_it_is_revoked(tmp_pat
         Publication("orders").append(connection, 1, 2)
 
     def exchange() -> int:
-        """Let the peer of "orders" have and confirm everything; return how many operations the log keeps."""
+        """Let the peer of "orders" confirm all operations. Return how many operations the log still keeps."""
         assert doubtless("sqlremote", "run", "x.toml", "--batch", "--link", "orders").code == 0
         assert doubtless("sqlremote", "run", "y.toml", "applying", "--batch").code == 0
         assert doubtless("sqlremote", "run", "x.toml", "--batch", "--link", "orders").code == 0
@@ -208,7 +208,7 @@ def test_captured_tables_need_no_module_and_are_compared(tmp_path: Path) -> None
         with engine.begin() as connection:
             connection.execute(text("CREATE TABLE orders (id INTEGER PRIMARY KEY, n INTEGER, own TEXT)"))
             if name == "y":
-                connection.execute(text("INSERT INTO orders (id) VALUES (7)"))  # before there are triggers
+                connection.execute(text("INSERT INTO orders (id) VALUES (7)"))  # before SQL triggers exist
         engine.dispose()
         assert doubtless("sqlremote", "setup", f"{name}.toml").code == 0
     other = sqlite3.connect(tmp_path / "x.db")

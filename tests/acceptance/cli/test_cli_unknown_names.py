@@ -1,4 +1,4 @@
-"""A name that nobody knows is refused with the known names, in each filter of each command."""
+"""Each filter of each command refuses an unknown name, and lists the known names."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from tests.acceptance.in_process import InProcess
 from tests.fixtures.histories import with_store
 from triggers import send, trigger
 
-#: Each command that takes the name of a trigger, with a name that is a slip of the pen.
+#: Each command that takes the name of a trigger, with a misspelt name.
 TYPOS = [
     ["parked", "list", "-t", "book-ordr"],
     ["parked", "list", "-t", "book-ordr", "--kind", "in-doubt"],
@@ -37,7 +37,7 @@ TYPOS = [
     ["resume", "book-ordr", "--wait", "0"],
 ]
 
-#: Those of them that say in their own words that there is nothing of a known trigger.
+#: Some commands have their own words if a known trigger has no data.
 NOTHING = [
     (["parked", "list", "-t", "ship"], 0, "nothing is parked\n"),
     (["parked", "list", "-t", "ship", "--kind", "in-doubt"], 0, "nothing parked is like that\n"),
@@ -51,7 +51,7 @@ NOTHING = [
 
 @pytest.fixture
 def history(doubtless: InProcess) -> str:
-    """A history in a file, in which something is parked of one trigger and nothing of another."""
+    """A history in a file, with a parked message of one trigger and none of another."""
     url = f"sqlite:///{doubtless.folder}/history.db"
     store = open_history(url)
     drive(store.claim("book-order", ["u1"], "host-1:42:x"))
@@ -77,7 +77,7 @@ def aside(name: str, uuid: str) -> Parked:
 
 @pytest.fixture
 def empty(tmp_path: Path) -> Iterator[tuple[str, HistoryStore]]:
-    """A history in which nothing was ever recorded."""
+    """A history without any records."""
     url = f"sqlite:///{tmp_path}/empty.db"
     store = open_history(url)
     drive(store.lookup("-", ["-"]))

@@ -1,4 +1,4 @@
-"""The first day: help, version, completion, and everything that can be typed wrongly."""
+"""The first day of a user: help, version, completion, and typing errors."""
 
 import os
 import shutil
@@ -183,7 +183,7 @@ def test_verbose_shows_the_traceback_as_well(doubtless: InProcess) -> None:
 
 def test_who_has_read_enough_of_a_help_is_told_of_no_error() -> None:
     read, write = os.pipe()
-    os.close(read)  # as `doubtless why --help | head -1` does in the end
+    os.close(read)  # like the end of `doubtless why --help | head -1`
     words = [sys.executable, "-m", "triggers.cli", "why", "--help"]
 
     ended = subprocess.run(words, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
@@ -192,7 +192,7 @@ def test_who_has_read_enough_of_a_help_is_told_of_no_error() -> None:
     assert (ended.returncode, ended.stderr) == (1, "")
 
 
-#: What each shell does when Tab is pressed after the words that it is given.
+#: A script for each shell that completes the given words as if the user pressed Tab.
 PRESSED = {
     "bash": """
         eval "$(doubtless --show-completion)"
@@ -218,7 +218,7 @@ PRESSED = {
 
 
 def press_tab(shell: str, folder: Path, *words: str) -> list[str]:
-    """Return what ``shell`` would offer after these words, of which the last is not finished."""
+    """Return the completions that ``shell`` offers for these words. The last word is not finished."""
     if shutil.which(shell) is None:
         missing(shell, f"apt-get install {shell}")
     programs = Path(sys.executable).parent

@@ -1,4 +1,4 @@
-"""The tree of commands, with words that call each of them."""
+"""The tree of commands, with the words to call each command."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import typer
 
 from triggers.cli import app
 
-#: What is said for each argument, and for each option that has to be given.
+#: A valid value for each argument, and for each required option.
 USUAL: Mapping[str, Sequence[str]] = {
     "client": ["client"],
     "destination": ["orders"],
@@ -34,7 +34,7 @@ USUAL: Mapping[str, Sequence[str]] = {
     "uuid": ["u1"],
 }
 
-#: Options that have a command end soon, and ask nothing.
+#: With these options a command ends soon and asks no questions.
 QUICK: Mapping[str, Sequence[str]] = {
     "dry_run": ["--dry-run"],
     "every": ["--all"],
@@ -43,10 +43,10 @@ QUICK: Mapping[str, Sequence[str]] = {
     "yes": ["--yes"],
 }
 
-#: Commands whose files are XML.
+#: Commands that read XML files.
 READ_XML = {("patchbay", "convert"), ("migrate", "atg")}
 
-#: Those that every command has.
+#: Options of every command.
 GENERAL = {"json", "verbose", "config"}
 
 
@@ -60,19 +60,19 @@ class Parameter:
 
     @property
     def type(self) -> Any:
-        """What its values are, or each of them where it takes several."""
+        """The type of its value, or of each value if it takes several."""
         known = self.option.type_descriptor.annotation
         return (get_args(known) or (known,))[0]
 
     @property
     def shown(self) -> str:
-        """How errors name it, in small letters."""
+        """Its name in errors, in small letters."""
         is_option = self.option.param_type_name == "option"
         long: list[str] = [one for one in self.option.opts if one.startswith("--")]
         return long[0] if is_option else str(self.option.metavar or self.option.name).strip("[].").lower()
 
     def words(self, value: str) -> list[str]:
-        """Return a call of the command with this value, and the usual one for everything else."""
+        """Return a call of the command with this value, and usual values for all other parameters."""
         options, arguments = list[str](), list[str]()
         for other in self.command.params:
             if other is self.option:
@@ -116,7 +116,7 @@ def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[
 
 
 def lay_out(folder: Path) -> None:
-    """Write what the usual words name, and files that no command can read."""
+    """Write the files that the usual words name, and files that no command can read."""
     (folder / "lines.jsonl").write_text('{"headers": {"uuid": "u1"}, "body": {"id": "u1"}}\n')
     carrier = f'carrier = "file://{folder}/exchange"\ninbox = "x"\noutbox = "y"\n'
     (folder / "links.toml").write_text(f'database = "sqlite:///x.db"\n[links.orders]\n{carrier}')

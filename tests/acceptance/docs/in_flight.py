@@ -1,4 +1,4 @@
-"""Examples of the docs while copies come in the middle of a run, in two processes, also when those die."""
+"""Examples of the docs run in two processes. Copies arrive in the middle of a run, and processes die."""
 
 import json
 import sqlite3
@@ -16,22 +16,22 @@ from tests.fixtures.waiting import eventually, patience
 from tests.integration.helpers.consumers import is_drained
 from triggers.demo.orders import make_orders
 
-#: The first line of the service in the shop of docs/resolvers.md, which here takes its time before it sells.
+#: The first line of the service in docs/resolvers.md. The test adds a pause before it sells.
 SELL = "def sell(sale: dict[str, float], delivery: Delivery) -> None:\n"
 
-#: Its declaration, which here says for how long a run is presumed alive: copies and heirs wait for that.
+#: Its declaration. The test adds a lease, and copies and other workers wait until it ends.
 DECLARED = "resolver=already_sold)\n"
 
-#: That time, in seconds.
+#: The lease, in seconds.
 LEASE = max(6.0, patience(6.0))
 
-#: What is sold, each time twice. A worker fetches ten at a time: one has originals, the other their copies.
+#: The sales; each is sent twice. A worker fetches ten at a time: one has originals, the other their copies.
 SALES = [f"sale-{number}" for number in range(10)]
 
-#: How many orders a worker of the demo is at.
+#: A worker of the demo runs so many orders in parallel.
 CONCURRENCY = 4
 
-#: How many different orders the demo's file has, and how many of its lines are broken.
+#: The demo's file has so many different orders, and so many broken lines.
 ORDERS, BROKEN = 200, 5
 
 
@@ -43,7 +43,7 @@ class Site:
     redis_url: str
 
     def sell_while_copies_come(self) -> None:
-        """Run the shop of docs/resolvers.md with a resolver in two processes; nobody dies."""
+        """Run the shop of docs/resolvers.md with a resolver in two processes. No process dies."""
         self._copy_readme()
 
         with self._running("shop"), self._running("shop"):
@@ -55,7 +55,7 @@ class Site:
         assert self._parked() == []
 
     def sell_while_workers_are_killed(self) -> None:
-        """Run the shop of docs/resolvers.md in two processes, which are killed in turn."""
+        """Run the shop of docs/resolvers.md in two processes, and kill them in turn."""
         self._copy_readme()
 
         with ExitStack() as shift:
@@ -72,7 +72,7 @@ class Site:
         assert self._parked() == []
 
     def book_the_demos_orders(self, *, kills: int) -> None:
-        """Run the demo's service in two processes; it has no resolver, so that a kill leaves doubt."""
+        """Run the demo's service in two processes. It has no resolver, so a kill leaves messages In Doubt."""
         lines = b"\n".join(make_orders(ORDERS)).decode(errors="surrogateescape").splitlines()
         wanted = {order["headers"]["uuid"] for order in map(_read, lines) if order is not None}
         self._send("demo-orders", lines)
@@ -114,7 +114,7 @@ class Site:
 
     @contextmanager
     def _running(self, module: str) -> Generator["subprocess.Popen[str]"]:
-        """Run a module's triggers until the block ends; what a killed one had fetched is taken over soon."""
+        """Run a module's triggers until the block ends. Others soon take over a killed process's messages."""
         provider = f"{self.redis_url}?claim_idle=3&reclaim_interval=0.2"
         words = ("run", module, "--provider", provider, "--history", self.redis_url)
         with (self.doubtless.folder / "worker.log").open("a") as log:
@@ -145,12 +145,12 @@ class Site:
         with closing(sqlite3.connect(self.doubtless.folder / file, timeout=30)) as books:
             try:
                 return Counter(uuid for (uuid,) in books.execute(query))
-            except sqlite3.OperationalError:  # nobody has made the table yet
+            except sqlite3.OperationalError:  # the table does not exist yet
                 return Counter()
 
 
 def _read(line: str) -> Any:
-    """Return an order of the demo's file, or None for a line that is broken."""
+    """Return an order of the demo's file, or None for a broken line."""
     try:
         order = json.loads(line)
         return order if order["body"]["amount"] > 0 and line.isprintable() else None

@@ -1,4 +1,4 @@
-"""The code in README and docs: what runs, and what a reader types."""
+"""The code in README and docs: programs, and commands that a reader types."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 from tests import ROOT
 from tests.fixtures.waiting import PATIENCE
 
-#: What the pages call the reader's Redis.
+#: The URL of the reader's Redis in the pages.
 READERS_REDIS = "redis://127.0.0.1:6379/0"
 
 _FENCE = re.compile(r"^```(?P<kind>.*)$")
@@ -19,7 +19,7 @@ _FILE = re.compile(r"^<!-- file: (?P<name>\S+) -->$")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block of code; ``line`` is the number of its first line in the page, ``file`` its name, if told."""
+    """One block of code. ``line`` is the number of its first line in the page, ``file`` its file, or None."""
 
     kind: str
     line: int
@@ -61,7 +61,7 @@ def program(page: Path, kind: str) -> str:
 
 
 def typed(block: Block) -> Iterator[tuple[str, str]]:
-    """Return each command of a console block, and what it is to print."""
+    """Return each command of a console block, with its expected output."""
     command: str | None = None
     printed: list[str] = []
     for line in block.lines:
@@ -98,7 +98,7 @@ def follow(page: Path, folder: Path, redis_url: str, environment: Mapping[str, s
 
 
 def run_in_bash(command: str, folder: Path, settings: Mapping[str, str], seconds: float = PATIENCE) -> str:
-    """Return all that a command prints, also what its shell says of one that is killed."""
+    """Return all output of a command, and its shell's message if the command is killed."""
     words = ["bash", "-c", f"exec 2>&1; {command}\n:"]
     ended = subprocess.run(
         words, cwd=folder, env=settings, capture_output=True, text=True, check=False, timeout=seconds

@@ -1,4 +1,4 @@
-"""The commands in README and docs that no test runs: the command line knows them, and all their options."""
+"""The command line knows all commands and options in README and docs that no test runs."""
 
 import shlex
 import tomllib
@@ -13,12 +13,12 @@ from tests import ROOT
 from tests.acceptance.docs.pages import blocks, pages
 from triggers.cli import app
 
-#: What ends a command in a line.
+#: These words end a command in a line.
 ENDS = {"|", "&&", ">", ";"}
 
 
 def commands_of(page: Path) -> Iterator[str]:
-    """Yield each command of ours in the blocks of a page that show only what to type."""
+    """Yield each ``doubtless`` command in the blocks of a page that show only input."""
     for block in blocks(page):
         if block.kind in {"", "sh"}:
             lines = "\n".join(block.lines).replace("\\\n", "").splitlines()

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.prove
 #: The addresses of brokers and servers in the pages.
 REDIS, POSTGRES = "redis://localhost:6379/0", "postgresql://shop@localhost/shop"
 
-#: The identity of the message that a consumer is sent.
+#: The identity of the message to the consumer.
 UUID = "order-1"
 
 SHOWN = [(page, block) for page in pages() for block in blocks(page) if block.kind == "python consumer"]
@@ -49,7 +49,7 @@ def nats() -> Generator[dict[str, str]]:
 
 @pytest.fixture
 def addresses(request: pytest.FixtureRequest, page: Path) -> Iterator[dict[str, str]]:
-    """What to write instead of the addresses of a page, whose server runs."""
+    """The addresses in a page, each with the address of a running server that replaces it."""
 
     def rabbitmq() -> dict[str, str]:
         url: str = request.getfixturevalue("rabbitmq_url")
@@ -107,11 +107,11 @@ def test_the_consumer_of_a_page_books_a_message(
 
 
 def _is_booked(url: str, source: str, redis_url: str, shop: Engine) -> bool:
-    """Send the message once more, as a consumer may begin at the end; return whether it has run."""
+    """Send the message again, because a consumer may begin at the end. Return whether it has run."""
     (destination,) = re.findall(r'@trigger\(\s*"(\w+)"', source)
     (name,) = re.findall(r'name="([\w-]+)"', source)
     provider = open_provider(url.partition("?")[0] if "kafka" in url else url)
-    with suppress(DoubtlessError):  # nobody has declared its queue yet
+    with suppress(DoubtlessError):  # its queue does not exist yet
         drive(provider.send(destination, [Message(body=b"N-1", uuid=UUID)]))
     drive(provider.close())
     if "connection" in source:

@@ -26,7 +26,7 @@ def name_of(page: Path) -> str:
 
 
 def proved(page: Path) -> ParameterSet:
-    """Leave a page to ``make prove``: each starts a process of its own, or several."""
+    """Test a page only in ``make prove``, because each page starts one or more processes."""
     marks = [pytest.mark.prove]
     if is_about_spark(page):
         marks += [SPARK_PROCESSES, pytest.mark.timeout(LONGEST)]
@@ -38,7 +38,7 @@ def is_about_spark(page: Path) -> bool:
 
 
 def proved_but_readme(page: Path) -> ParameterSet:
-    """Leave all pages but the first that people read to ``make prove``."""
+    """Test README in each run, and all other pages only in ``make prove``."""
     return pytest.param(page, id=name_of(page)) if page.name == "README.md" else proved(page)
 
 

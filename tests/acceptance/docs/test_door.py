@@ -1,4 +1,4 @@
-"""A reader who comes with a system finds its page from README and from the site, and its first code runs."""
+"""A reader finds the page of their system from README and from the site, and its first code runs."""
 
 import pytest
 

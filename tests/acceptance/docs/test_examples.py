@@ -31,7 +31,7 @@ def test_first_steps_runs_the_service_once() -> None:
 
 @pytest.fixture
 def orders(redis_url: str) -> str:
-    """Send good orders, copies of one of them, and one that is worth nothing."""
+    """Send good orders, copies of one of them, and an order with a negative amount."""
     provider = RedisStreams.from_url(redis_url)
     amounts = {"order-1": 1.0, "order-2": 2.0, "order-3": 3.0, "order-4": -4.0}
     messages = [

@@ -1,4 +1,4 @@
-"""Each folder of examples: what its page tells to type prints what it shows, on real servers."""
+"""In each folder of examples, the commands of its page print the shown output, on real servers."""
 
 import os
 import re
@@ -22,7 +22,7 @@ from triggers.testing.redis_server import free_port
 
 EXAMPLES = sorted(page.parent for page in ROOT.glob("examples/*/README.md"))
 
-#: Pages whose files are those of an example, by the example.
+#: The page that shows the files of each example.
 PAGES = {
     "django": "how-to/use-with-django.md",
     "fastapi": "how-to/use-with-fastapi.md",
@@ -37,12 +37,12 @@ PORTS = ("8000", "5000")
 MOST_LINES = 20
 
 
-#: Examples with Spark, which starts a Java.
+#: Examples with Spark, which starts Java.
 WITH_SPARK = ("end_to_end", "spark")
 
 
 def tried(example: Path) -> ParameterSet:
-    """Leave an example to ``make prove``: it starts processes of its own."""
+    """Test an example only in ``make prove``, because it starts processes."""
     marks = [pytest.mark.prove]
     if example.name in WITH_SPARK:
         marks += [SPARK_PROCESSES, pytest.mark.timeout(LONGEST)]
@@ -51,7 +51,7 @@ def tried(example: Path) -> ParameterSet:
 
 @pytest.fixture
 def shown() -> Iterator[dict[str, str]]:
-    """What the examples name that is somebody else's here, and what is to replace it."""
+    """Addresses and ports in the examples, each with its replacement for this test run."""
     with KafkaServer() as kafka:
         yield {"localhost:9092": kafka.address, **{port: str(free_port()) for port in PORTS}}
 
@@ -68,7 +68,7 @@ def test_an_example_prints_what_its_page_shows(
     for file in folder.rglob("*.*"):
         if file.is_file() and file.name != "README.md":
             file.write_text(_replaced(file.read_text(encoding="utf-8"), replaced), encoding="utf-8")
-    # A make that is run by another make prints which folder it enters.
+    # If one make runs another make, the inner one prints the folder that it enters.
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     environment = {
         **inherited,
@@ -98,7 +98,7 @@ def _replaced(text: str, replaced: dict[str, str]) -> str:
 
 @contextmanager
 def _beside(command: str, folder: Path, environment: dict[str, str]) -> Generator[None]:
-    """Run a command until the block ends, in a session of its own, so that its children end with it."""
+    """Run a command until the block ends, in its own session, so that its children also end."""
     with (folder / "beside.log").open("a") as log:
         process = subprocess.Popen(
             ["bash", "-c", f"exec {command}"],

@@ -1,4 +1,4 @@
-"""The manual page says what the commands say of themselves, and what reads such pages finds nothing wrong."""
+"""The manual page matches the help of the commands, and programs that read such pages find no errors."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""docs/dashboard-pictures.md shows each picture of the dashboard that there is."""
+"""docs/dashboard-pictures.md shows every picture of the dashboard."""
 
 from tests.acceptance.pictures.gallery import FOLDER, PAGE, SCHEMES, TITLES, WIDTHS, file_of, gallery
 

@@ -1,4 +1,4 @@
-"""docs/proof.md lists the bugs that are planted and the tickets that are retold: those that there are."""
+"""docs/proof.md lists exactly the planted bugs and the retold tickets that exist."""
 
 import ast
 from collections import Counter

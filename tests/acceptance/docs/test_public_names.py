@@ -1,4 +1,4 @@
-"""Every name of ours that README, docs and examples import or mention is public, and is there."""
+"""Every name of doubtless that README, docs and examples import or mention is public and exists."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from tests.acceptance.docs.pages import pages
 
 SOURCES = [*pages(), *sorted((ROOT / "examples").rglob("*.py"))]
 
-#: Packages whose public names are those in their ``__all__``, and modules whose names are public without one.
+#: Packages with public names in ``__all__``, and modules without ``__all__`` that are public as a whole.
 PUBLIC = (
     "doubtless",
     "doubtless.*",
@@ -35,13 +35,13 @@ PUBLIC = (
     *(f"triggers.providers.{name}" for name in ("amqp", "contract", "jms", "kafka", "memory", "provider")),
     "triggers.providers.rabbitmq",
     *("triggers.providers.redis_streams", "triggers.providers.sqljms", "triggers.providers.sqlremote"),
-    "triggers.providers.brokers.*",  # for whoever writes a provider of a broker
+    "triggers.providers.brokers.*",  # for authors of providers
     *(f"triggers.spark.{name}" for name in ("atomic_sink", "document_history", "sources")),
     "triggers.guards*",
     "triggers.testing*",
 )
 
-#: What looks like a module of ours and is none: loggers.
+#: Loggers that look like modules of doubtless.
 OTHERS = {"triggers.retrieval_failures", "triggers.security", "triggers.verdicts"}
 
 _IMPORTED = re.compile(
@@ -59,7 +59,7 @@ def names_in(text: str) -> Iterator[str]:
 
 
 def why_not_public(path: str) -> str | None:
-    """Return what is wrong with a dotted path; None where it leads to something public."""
+    """Return the problem of a dotted path. Return None if it leads to a public name."""
     module, rest = split(path)
     if not any(fnmatch(module, pattern) for pattern in PUBLIC):
         return f"{path}: {module} is not public"
@@ -74,7 +74,7 @@ def why_not_public(path: str) -> str | None:
 
 
 def split(path: str) -> tuple[str, list[str]]:
-    """Return the module of a dotted path, and the attributes behind it; a face's name is no module."""
+    """Return the module of a dotted path, and its attributes. A name in ``__all__`` is not a module."""
     parts = path.split(".")
     for count in range(1, len(parts)):
         module, name = ".".join(parts[:count]), parts[count]

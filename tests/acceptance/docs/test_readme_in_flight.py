@@ -1,4 +1,4 @@
-"""Examples of the docs keep their word while copies are in flight, in two processes that are killed."""
+"""Examples of the docs keep their promises while copies are in flight and their two processes are killed."""
 
 import pytest
 

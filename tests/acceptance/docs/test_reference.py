@@ -1,4 +1,4 @@
-"""What the docs list is what there is: settings, options, commands, keys, tables, permissions."""
+"""The docs list exactly the settings, options, commands, keys, tables and permissions that exist."""
 
 import inspect
 import re
@@ -87,7 +87,7 @@ def test_every_command_and_option_is_documented() -> None:
 
 
 def parameters(command: Any, name: str) -> Iterator[tuple[str, list[str]]]:
-    """Return each command with the names of its options; as Any, for typer's own classes are private."""
+    """Return each command with the names of its options. As Any, because typer's classes are private."""
     options = [one for one in command.params if one.param_type_name == "option" and not one.hidden]
     yield name, [option for one in options for option in one.opts]
     for child, nested in getattr(command, "commands", {}).items():
@@ -100,7 +100,7 @@ def test_every_table_and_column_is_documented() -> None:
 
     for table in METADATA.tables.values():
         assert re.findall(r"`(\w+)`", listed[table.name]) == [column.name for column in table.columns]
-    for table in LIMBO_BODY.metadata.tables.values():  # what is ours stands last there
+    for table in LIMBO_BODY.metadata.tables.values():  # our own entries come last there
         assert set(re.findall(r"`(\w+)`", listed[table.name])) == {column.name for column in table.columns}
 
 
@@ -124,7 +124,7 @@ def pattern_of(key: str) -> str:
 
 
 def use_everything(url: str) -> None:
-    """Complete, fail, recover, leave STARTED, park and tell of messages, with a consumer that is alive."""
+    """Complete, fail, recover, leave STARTED, park and report messages, with a running consumer."""
 
     @trigger("orders", name="book-order")
     def book(body: bytes) -> None:
@@ -153,7 +153,7 @@ def use_everything(url: str) -> None:
 
 @pytest.fixture
 def restricted(private_redis: RedisServer) -> str:
-    """The URL of a user who may do what the docs say is needed, and nothing else."""
+    """The URL of a user with exactly the permissions that the docs list."""
     permissions = next(
         block for block in blocks(ROOT / "docs/how-to/run-on-redis.md") if block.kind == "text acl"
     )

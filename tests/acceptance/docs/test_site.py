@@ -1,4 +1,4 @@
-"""The documentation as a site: every page is in it, and its blocks of code are known to the builder."""
+"""The documentation site contains every page, and its builder knows the languages of all code blocks."""
 
 import importlib.util
 import re

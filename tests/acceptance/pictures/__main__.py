@@ -24,13 +24,13 @@ from tests.acceptance.pictures.services import SERVICES
 from triggers.dashboard import Access, Role, Token, create_app
 from triggers.testing.redis_server import RedisServer, free_port
 
-#: The heights of the windows, and the greatest height of a picture, in pixels.
+#: The heights of the windows, and the maximal height of a picture, in pixels.
 HEIGHTS, HIGHEST = {1600: 1000, 1024: 768, 390: 844}, 2400
 
 #: How many colours a picture has.
 COLOURS = 64
 
-#: For how long somebody looks before the first picture, in seconds: rates need ten.
+#: Seconds before the first picture, while somebody watches: rates need ten.
 CURVES = 20.0
 
 
@@ -61,7 +61,7 @@ def main() -> None:
 
 @contextmanager
 def served(folder: Path) -> Generator[tuple[str, Mapping[str, str]]]:
-    """Serve the dashboard of a shop; yield its address, and the token of each person."""
+    """Serve the dashboard of a shop. Yield its address, and the token of each person."""
     tokens = [
         Token.drawn("ann", Role.ADMIN),
         Token.drawn("bob", Role.OPERATOR),
@@ -116,7 +116,7 @@ def signed_in(
 
 
 def decided(browser: Browser, address: str, tokens: Mapping[str, str]) -> Mapping[str, str]:
-    """Let people decide some things, as they do; return the address of each page by its name."""
+    """Let people make some decisions. Return the address of each page by its name."""
     bob = signed_in(browser, address, tokens["bob"])
     bob.goto(address + "parked?trigger=ship-parcel")
     bob.get_by_role("row", name="rejected").get_by_role("link", name="ship-parcel").click()
@@ -161,7 +161,7 @@ def decided(browser: Browser, address: str, tokens: Mapping[str, str]) -> Mappin
 
 
 def watch(browser: Browser, address: str, token: str) -> None:
-    """Look at Overview for a while: its rates and curves are those of the time in which somebody looks."""
+    """Watch Overview for a while, because its rates and curves cover only the time that somebody watches."""
     page = signed_in(browser, address, token)
     page.wait_for_timeout(1000 * CURVES)
     page.context.close()

@@ -1,4 +1,4 @@
-"""A day of the shop's fleet, in a history: its entries, charts, consumers, and what was parked."""
+"""A day of the shop's fleet in a history: entries, charts, consumers, and parked messages."""
 
 import math
 from collections.abc import Callable, Coroutine, Generator, Sequence
@@ -23,13 +23,13 @@ from history.store.progress import BatchState, Beginning
 from tests.fixtures.beside import kept_in
 from triggers.providers.opening import open_provider
 
-#: Messages a second of each trigger by day.
+#: Messages per second of each trigger by day.
 RATES = {"charge-card": 24, "ship-parcel": 17, "send-receipt": 31, "update-stock": 58, "notify-partner": 6}
 
-#: How many entries of each trigger are written.
+#: The number of entries of each trigger.
 ENTRIES = 400
 
-#: How long one run of each trigger takes, in milliseconds.
+#: The duration of one run of each trigger, in milliseconds.
 DURATIONS = {
     "charge-card": 212,
     "ship-parcel": 95,
@@ -48,7 +48,7 @@ UNREADABLE = "UNREADABLE: the body is not JSON; parked"
 
 @dataclass(frozen=True, slots=True)
 class Heap:
-    """Messages of one trigger that were parked for one cause, one every ``pause``, since ``ago``."""
+    """Parked messages of one trigger with one cause: one every ``pause``, since ``ago``."""
 
     trigger: str
     count: int
@@ -96,7 +96,7 @@ HEAPS = (
 
 
 def fill(store: KeepsBeside, url: str) -> None:
-    """Leave behind a day of work."""
+    """Write the data of a day of work."""
     now = datetime.now(UTC)
     for trigger in RATES:
         complete(store, trigger)
@@ -129,9 +129,9 @@ def complete(store: KeepsBeside, trigger: str) -> None:
 
 
 def draw(store: KeepsBeside, trigger: str, now: datetime) -> None:
-    """Add the steps of a day: more by day than by night, with failures of late, and a pause."""
+    """Add the steps of a day: more by day than by night, recent failures, and a pause."""
     charts, new, failed, parked, spent = kept_in(store).charts, 0, 0, 0, 0
-    for ago in range(25 * 60, -30, -1):  # some pictures are made later
+    for ago in range(25 * 60, -30, -1):  # some pictures are made after this call
         at = now - timedelta(minutes=ago)
         rises = 0.62 + 0.38 * math.sin((at.hour * 60 + at.minute) / 1440 * 2 * math.pi - 1.9)
         count = int(60 * RATES[trigger] * (rises + 0.06 * math.sin(ago * 0.9) + 0.04 * math.sin(ago * 2.3)))
@@ -207,7 +207,7 @@ PLACES = {
 
 
 def run_batch(store: KeepsBeside, number: int, at: datetime) -> None:
-    """Let queries of Spark have had a batch."""
+    """Write the records of a batch of two Spark queries."""
     for query, rows in (("orders-to-lake", 48_210), ("refunds-to-lake", 1_904)):
         beginning = Beginning(query=query, batch=number, lineage="5b1e", run=f"run-{number}")
         record = drive(begin(store.progress, "lake", beginning, at))
@@ -232,7 +232,7 @@ def send(url: str) -> None:
 
 @contextmanager
 def beating(store: KeepsBeside) -> Generator[None]:
-    """Let three consumers report, as those do that live, until the end."""
+    """Let three running consumers report until the end of the block."""
     ended = Event()
 
     def beat() -> None:

@@ -13,10 +13,10 @@ FOLDER, PAGE = ROOT / "docs" / "images" / "dashboard", ROOT / "docs" / "dashboar
 
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 
-#: The widths of the windows, in pixels, and what has such a window.
+#: The widths of the windows in pixels, and the devices with such a window.
 WIDTHS = {1600: "a large screen", 1024: "a tablet", 390: "a phone"}
 
-#: The pages, and what their pictures show.
+#: The pages, and the contents of their pictures.
 TITLES = {
     "overview": "Overview: what goes wrong now, the triggers, and charts",
     "desk": "Parked messages: groups of one cause",

@@ -1,4 +1,4 @@
-"""The services of a small shop, whose fleet the pictures show."""
+"""The services of a small shop. The pictures show its fleet."""
 
 from datetime import timedelta
 

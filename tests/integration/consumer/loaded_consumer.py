@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-# What parks in a local file: loaded before, so that loading it does not count as growth.
+# Import the code of the local parking file early, so that loading it does not count as growth.
 import history.sql.history  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from tests.fixtures.ledger import Ledger
 from triggers import AsyncConsumer, Consumer, Message, Trigger, trigger
@@ -22,7 +22,7 @@ DESTINATIONS = ("orders", "invoices")
 
 CONCURRENCY = 4
 
-#: How long a run is presumed alive, so long as nobody says so: whoever meets its message waits for that.
+#: Without renewals, others presume a run alive for this time. They wait before they take its message.
 LEASE = timedelta(seconds=5)
 
 #: How long a run takes after its effect, in seconds: the server dies with some of them in flight.
@@ -35,7 +35,7 @@ def effects_of(folder: Path) -> Ledger:
 
 
 def parking_file(folder: Path) -> Path:
-    """Where messages are kept while no server can take them."""
+    """The file that parks messages while no server can store them."""
     return folder / "parked.sqlite3"
 
 

@@ -1,4 +1,4 @@
-"""When a delivery is acknowledged: after it was processed, on receipt, or after it but lazily."""
+"""A delivery is acknowledged after it was processed, on receipt, or lazily after it was processed."""
 
 import threading
 
@@ -11,7 +11,7 @@ from tests.integration.helpers.consumers import Lane, is_drained, send
 
 
 def pending(url: str, stream: str) -> int:
-    """Count what was handed over and is not acknowledged."""
+    """Count the messages that were delivered and are not acknowledged."""
     with connected(url) as client:
         return int(client.xinfo_groups(stream)[0]["pending"])
 

@@ -1,4 +1,4 @@
-"""What is different under asyncio; ``test_consumer.py`` and the others run over both consumers."""
+"""Only asyncio behaves like this. ``test_consumer.py`` and the other modules test both consumers."""
 
 import asyncio
 import signal

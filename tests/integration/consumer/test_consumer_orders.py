@@ -1,4 +1,4 @@
-"""Orders that reach consumers, what becomes of their messages then, and a history that is away."""
+"""Commands reach consumers, change the fate of their messages, and wait while the history is away."""
 
 import asyncio
 import threading
@@ -20,13 +20,13 @@ from tests.integration.helpers.consumers import Lane, is_drained, send
 from triggers import Message
 from triggers.providers.memory import MemoryProvider
 
-#: A consumer that left is forgotten soon, and a name that is free can be taken again at once.
+#: The history soon forgets a consumer that left, and another consumer can take a free name immediately.
 FAST = "?claim_idle=60&reclaim_interval=0.1"
 
 
 @pytest.fixture(autouse=True)
 def quick_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let consumers hear of an order at once; nothing here is about when they do."""
+    """Let consumers receive a command immediately. No test here checks the delay."""
     monkeypatch.setattr("triggers.consumer.orders.BEAT_INTERVAL", 0.05)
 
 
@@ -43,7 +43,7 @@ def states(store: KeepsBeside) -> list[TriggerState]:
 
 
 def order(store: KeepsBeside, verb: Verb, *names: str) -> None:
-    """Give an order, and wait until it was heard of the consumer that it has obeyed."""
+    """Give a command, and wait until the consumer reports that it has obeyed."""
     number = drive(store.control.order(verb, names))
 
     def obeyed() -> bool:
@@ -66,13 +66,13 @@ class Work:
 
 
 def is_connected(url: str, stream: str) -> bool:
-    """Whether the provider knows of a living consumer of a subscription."""
+    """Whether the provider knows a running consumer of a subscription."""
     with connected(url) as client:
         return bool(client.keys(f"{{{stream}}}:doubtless:consumer:{stream}:worker*"))
 
 
 def held(url: str, stream: str) -> int:
-    """Count the messages that the consumer "worker" was handed and has not answered."""
+    """Count the messages that the consumer "worker" received and has not acknowledged."""
     with connected(url) as client:
         found = client.xinfo_consumers(stream, stream)
     return sum(one["pending"] for one in found if one["name"].startswith(b"worker"))
@@ -167,7 +167,7 @@ class TestHistoryAway:
 
 
 class TestSlowHistory:
-    """A history whose beats take as long as the test wants."""
+    """In this history a heartbeat takes as long as the test wants."""
 
     @pytest.fixture
     def waits_for(

@@ -42,7 +42,7 @@ class TestProviderAway:
         private_redis.stop()
 
         with lane.run([lane.trigger("orders", lambda _: None)], url, history=url, until_idle=0.1) as running:
-            time.sleep(1)  # for as long as it must not end
+            time.sleep(1)  # in this time it must not end
             assert running.alive
             private_redis.start()
             running.join()
@@ -59,7 +59,7 @@ class TestProviderAway:
                 network.take_down()
 
         send(redis_url, "orders", *"abcd")
-        # One at a time: of several, the history beside the stream acknowledges by its own connection.
+        # One at a time: for several, the history in the same Redis acknowledges through its own connection.
         orders = lane.trigger("orders", work, prefetch=1)
         with lane.run([orders], network.url(redis_url), history=redis_url) as running:
             eventually(lambda: "trying again" in caplog.text)

@@ -42,7 +42,7 @@ class TestSignals:
             assert served.wait() == 0
         ended = steering.noted("done")
         with steering.serve(*run_only(name, redis_url)):
-            # At once: the first process would count as dead after half a minute only.
+            # Soon: a process that only died would count as dead after half a minute.
             eventually(lambda: is_drained(redis_url, name))
 
         assert [uuid for uuid, _ in ended] == ["a"]
@@ -71,7 +71,7 @@ class TestSignals:
 
 
 class TestCopiesThatMeet:
-    """A resolver that looks for the effect, as in README, and a service that takes its time to have it."""
+    """A resolver that looks for the effect, as in README, and a slow service."""
 
     ORDERS = tuple(f"order-{number}" for number in range(10))
 
@@ -82,7 +82,7 @@ class TestCopiesThatMeet:
     def test_without_a_lease_the_resolver_has_them_booked_twice(
         self, steering: Steering, redis_url: str
     ) -> None:
-        """What the test above would see: so it can fail."""
+        """Without a lease, copies run twice. This proves that the other test can fail."""
         self.send_twice(redis_url, "hasty")
 
         words = run_only("hasty", redis_url)
@@ -185,7 +185,7 @@ class TestProcesses:
         self, steering: Steering, redis_url: str
     ) -> None:
         name = "one-at-a-time"
-        # With half a minute's silence until a dead consumer's name is free again.
+        # A dead consumer's name is free again after half a minute of silence.
         words = [*run_only(name, redis_url), "--processes", "2", "--name", "worker"]
         send(redis_url, name, "a", "b", body="wait")
 

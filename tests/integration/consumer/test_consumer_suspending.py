@@ -1,4 +1,4 @@
-"""Suspended consumers: who wakes them, and what must not end or hold up the others meanwhile."""
+"""Suspended consumers wake up correctly, and do not stop other consumers meanwhile."""
 
 import threading
 import time
@@ -63,7 +63,7 @@ def test_until_idle_does_not_end_a_suspended_consumer(lane: Lane, redis_url: str
 
     with lane.run([orders], redis_url, history=redis_url, until_idle=0.2) as running:
         eventually(lambda: running.gates[0].suspended)
-        time.sleep(1)  # for as long as it must not end
+        time.sleep(1)  # in this time it must not end
         assert running.alive
         available.set()
         running.join()

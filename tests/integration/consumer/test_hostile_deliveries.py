@@ -39,10 +39,10 @@ KINDS = [
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """Where hostile deliveries go: a destination that nobody else uses, on one kind of server.
+    """A destination for hostile deliveries that no other test uses, on one kind of server.
 
-    ``send`` goes past the provider; ``waiting`` counts what is not acknowledged. A server may be ``choosy``,
-    and refuse some of what is sent.
+    ``send`` does not use the provider. ``waiting`` counts the messages that are not acknowledged.
+    A ``choosy`` server may refuse some messages.
     """
 
     url: str
@@ -115,7 +115,7 @@ def redis_streams(redis_url: str, name: str, hostile: int) -> Iterator[Front]:
 
 
 def send_all(front: Front) -> tuple[int, Sequence[str]]:
-    """Send everything; return how much the server took, and the uuids of the good messages in between."""
+    """Send everything. Return how many messages the server took, and the uuids of the good messages."""
     provider, good = open_provider(front.url), list[str]()
     for first in range(0, len(front.hostile), BETWEEN):
         front.send(front.hostile[first : first + BETWEEN])

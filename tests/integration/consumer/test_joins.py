@@ -29,13 +29,13 @@ DESTINATIONS = ["orders", "payments"]
 #: A silent consumer counts as dead soon.
 FAST = "?claim_idle=60&reclaim_interval=0.1"
 
-#: What a service is given, noted: for each join, the uuids in the order of the destinations.
+#: The uuids that the service received: one list for each join, in the order of the destinations.
 Seen = list[list[str | None]]
 
 
 @pytest.fixture(autouse=True)
 def short_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a join whose worker died found soon."""
+    """If a worker dies, let others find its join soon."""
     monkeypatch.setattr(joins, "HOLD", timedelta(seconds=0.5))
     monkeypatch.setattr(sweeper, "KEEP_INTERVAL", timedelta(seconds=0.1))
     monkeypatch.setattr(sweeper, "INTERVAL", timedelta(seconds=0.1))
@@ -106,7 +106,7 @@ class TestAll:
             eventually(lambda: waits(history_url) == 1)
 
         assert sorted(seen) == sorted([f"orders-{name}", f"payments-{name}"] for name in names)
-        # Two workers may meet over a message and its copy: the one that is late gives its own back once.
+        # Two workers may meet over a message and its copy. The later worker gives its copy back once.
         counts = {kind: count for kind, count in one.counts[NAME].items() if kind != "recovered"}
         assert counts == {"waiting": 61, "ok": 30, "duplicate": 2}
         assert parked_in(history_url, NAME) == []

@@ -1,6 +1,7 @@
-"""Hundreds of workers on one Redis: threads have a connection each, tasks share a few.
+"""Hundreds of workers use one Redis: each thread has its own connection, and tasks share a few.
 
-What bounds them is said at the start. Some tests are of what tasks hold while others receive.
+A consumer that would exceed a limit of the server or the pool is refused when it starts. Some tests check the
+messages that a task holds while other tasks receive.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from triggers.testing.redis_server import RedisServer
 MANY = 300
 MANY_THREADS = 150
 
-#: Hundreds connect at once: on a busy machine that takes longer than one may have to wait for otherwise.
+#: Hundreds of workers connect together. On a busy machine this takes longer than the usual time limit.
 UNHURRIED = f"?socket_connect_timeout={PATIENCE}&socket_timeout={PATIENCE}"
 
 
@@ -120,7 +121,7 @@ def test_tasks_share_a_few_connections_and_calls(private_redis: RedisServer, tas
 def test_of_copies_that_run_into_each_other_one_runs(redis_url: str, tasks: Lane) -> None:
     ran: list[str | None] = []
     names = [str(number) for number in range(200)]
-    # A copy that comes while the first is at work waits until its lease would be over.
+    # If a copy arrives while the first message runs, it waits until the lease of that run would end.
     lease = timedelta(seconds=1)
     work = tasks.trigger("orders", lambda message: ran.append(message.uuid), concurrency=SHARING, lease=lease)
     send(redis_url, "orders", *(name for name in names for _ in "ab"))
@@ -129,7 +130,7 @@ def test_of_copies_that_run_into_each_other_one_runs(redis_url: str, tasks: Lane
         eventually(lambda: is_drained(redis_url, "orders"))
 
     assert sorted(ran, key=str) == sorted(names)
-    # One that comes while the first is at work is given back, and looked at again.
+    # If a copy arrives while the first one runs, the consumer gives it back and receives it again later.
     counts = {kind: count for kind, count in running.counts["orders"].items() if kind != "recovered"}
     assert counts == {"ok": 200, "duplicate": 200}
 
@@ -146,7 +147,7 @@ def test_what_tasks_hold_while_the_line_is_cut_is_theirs(
         network.cut()
         cut.set()
 
-    # Without a history nothing but the receiver keeps a message from a second worker.
+    # Without a history, only the receiver keeps a message away from a second worker.
     @trigger("orders", name="orders", concurrency=SHARING, history=None)
     async def orders(message: Message) -> None:
         ran.append(message.uuid)
@@ -160,11 +161,11 @@ def test_what_tasks_hold_while_the_line_is_cut_is_theirs(
         eventually(lambda: len(ran) == len(names))
         network.when_asked(b"XREADGROUP", cut_it)
         assert cut.wait(PATIENCE)
-        send(redis_url, "orders", "after")  # read by one of those that have nothing to do
+        send(redis_url, "orders", "after")  # a task without work reads it
         eventually(lambda: is_drained(redis_url, "orders"))
 
     assert sorted(ran, key=str) == sorted([*names, "after"])
-    # An acknowledgement on a connection that does not know yet that it is cut is of messages that come again.
+    # An acknowledgement may go to a connection that was just cut. Then its message comes again.
     counts = running.counts["orders"]
     assert counts.keys() <= {"ok", "in doubt"}
     assert sum(counts.values()) == len(names) + 1

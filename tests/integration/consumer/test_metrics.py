@@ -1,4 +1,4 @@
-"""What a consumer answers monitoring while it runs, blocking and asyncio."""
+"""A running consumer answers monitoring, blocking and asyncio."""
 
 import json
 import socket
@@ -68,7 +68,7 @@ def test_a_consumer_is_ready_while_its_provider_answers(private_redis: RedisServ
 
 
 def is_ready(consumer: Any, trigger: str) -> bool:
-    """Whether the page of readiness and the gauges say that all is well; they must agree."""
+    """Whether the readiness page and the gauges report a healthy consumer. They must agree."""
     status, _ = ask(consumer, "/readyz")
     found = scrapes.samples(str(consumer.metrics_address))
     up = found["doubtless_provider_up", trigger] == found["doubtless_history_up", trigger] == 1

@@ -1,4 +1,7 @@
-"""Ordered triggers in one process and in several consumers: each group in its order, groups at once."""
+"""Ordered triggers in one process and in several consumers: each group keeps its order.
+
+Different groups run in parallel.
+"""
 
 import asyncio
 import random
@@ -28,10 +31,10 @@ from triggers.testing.redis_server import RedisServer
 
 GROUPS, LENGTH = 50, 40
 
-#: So quickly comes a message again that failed for now.
+#: A message that failed transiently comes again after this time.
 QUICKLY = Redelivery(interval=timedelta(milliseconds=5), backoff=1.0)
 
-#: For each thing that a failure does: groups, their length, how often a message fails, and the settings.
+#: For each effect of a failure: the groups, their length, the failures of a message, and the settings.
 FAILING: dict[str, tuple[int, int, float, dict[str, Any]]] = {
     "rolls back": (GROUPS, LENGTH, 0.1, {"transacted": True, "redelivery": QUICKLY}),
     "suspends": (
@@ -40,7 +43,7 @@ FAILING: dict[str, tuple[int, int, float, dict[str, Any]]] = {
     ),
 }
 
-#: What recovered waits for is looked for often.
+#: Consumers often look for messages that were given back.
 FAST = "?claim_idle=60&reclaim_interval=0.1"
 
 
@@ -86,7 +89,7 @@ class TestOrder:
             eventually(lambda: running.counts["orders"].get("ok") == groups * length)
 
         diary.check(groups, length)
-        # What waited for a message that failed was not given back with it, unless all were.
+        # Messages that waited behind a failed message were not given back, unless all messages were.
         assert failure == "suspends" or running.counts["orders"]["recovered"] == failing.total
         assert parked_in(redis_url, "orders") == []
 
@@ -141,7 +144,7 @@ class TestOrder:
                 raise TransientError("always")
             ran.append(message.uuid)
 
-        # A limit of four messages: there is no room for all that stand behind it.
+        # With a limit of four messages the consumer cannot hold all the messages that wait behind "0".
         limit = {"concurrency": 2, "prefetch": 2, "max_delivery_count": 20}
         orders = lane.trigger("orders", work, ordered=True, transacted=True, redelivery=QUICKLY, **limit)
         send(redis_url, in_group("g", *map(str, range(12))))
@@ -201,7 +204,7 @@ class TestOrder:
             eventually(lambda: is_drained(redis_url, "orders"))
 
         doubtful = {one.uuid for one in parked_in(private_redis.url, "orders")}
-        # A claim or a completion of each worker may have been under way.
+        # Each worker may have had one claim or one completion in progress.
         assert len(doubtful) <= 16
         assert diary.overlapping == []
         for group, runs in diary.runs.items():
@@ -426,7 +429,7 @@ class TestActiveConsumer:
 
 
 class PlainProvider(MemoryProvider):
-    """A provider whose receivers can do no more than they must."""
+    """A provider with receivers that have only the required methods."""
 
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> Any:
         receiver = await super().open_receiver(destination, subscription=subscription, name=name)

@@ -1,4 +1,4 @@
-"""A server goes away under load and comes back: nothing is lost, nothing runs twice, nothing swells.
+"""A server goes away under load and comes back: nothing is lost or runs twice, and memory stays small.
 
 With ``DOUBTLESS_FULL=1`` it stays away for 30 seconds; ``pytest -s`` shows what was measured.
 """
@@ -32,19 +32,19 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
 
 OUTAGE_SECONDS = sized(3, full=30)
 
-#: How much is sent at once, and how long a sender rests after it, in seconds.
+#: How many messages a sender sends in one call, and how many seconds it then waits.
 BATCH, REST = 10, 0.15
 
-#: After how many messages each is sent once more: a duplicate, whatever happened in between.
+#: After so many messages, the sender sends each of them again. The second one is a duplicate.
 AGAIN = 200
 
-#: What was given back is looked for soon.
+#: Consumers soon look for messages that were given back.
 FAST = "?reclaim_interval=0.1"
 
-#: By how much a consumer may swell while a server is away, in KiB.
+#: A consumer's memory may grow by so many KiB while a server is away.
 GROWTH = 24 * 1024
 
-#: How many lines the log may have meanwhile: each worker waits longer and longer, and so has few to write.
+#: The log may have so many lines in that time. Each worker waits longer and longer, so it writes few lines.
 LINES, LINES_A_SECOND = 100, 5
 
 #: How long everything may take to be processed in the end, in seconds.
@@ -53,7 +53,7 @@ DEADLINE = patience(60.0 + 4 * OUTAGE_SECONDS)
 
 @dataclass(slots=True)
 class Sender:
-    """Sends everything twice to one destination; again, under the same uuids, what may not have arrived."""
+    """Sends all messages twice to one destination. Repeats a failed send with the same uuids."""
 
     url: str
     destination: str
@@ -137,7 +137,7 @@ def consuming(folder: Path, provider: str, history: str, form: str) -> Generator
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What was seen of the consumer while a server was away: its memory, in KiB, and the lines of its log."""
+    """Measurements while a server was away: the consumer's memory in KiB, and the lines of its log."""
 
     before: int
     most: int
@@ -155,7 +155,7 @@ def watch(process: Process) -> Watched:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """One run: load, an outage in the middle of it, load again, and what is left in the end."""
+    """One run: load, an outage, load again, and the state at the end."""
 
     folder: Path
     provider: str
@@ -165,7 +165,7 @@ class Outage:
     give_back: Callable[[], object]
 
     def run(self) -> tuple[set[str], Watched]:
-        """Return the uuids that were sent, and what was seen meanwhile."""
+        """Return the uuids that were sent, and the measurements."""
         effects = effects_of(self.folder)
         with consuming(self.folder, self.provider + FAST, self.history, self.form) as process:
             with sending(self.provider) as senders:
@@ -198,7 +198,7 @@ def check(outage: Outage) -> None:
     parked = outage.parked()
     assert {uuid for uuid, times in runs.items() if times > 1} == set(), "ran twice"
     assert sent - set(runs) - parked == set(), "lost"
-    # What was in flight may have been claimed and not begun: that is in doubt, and kept.
+    # Messages in flight may have been claimed without having started. They are In Doubt and parked.
     assert len(sent - set(runs)) <= CONCURRENCY * len(DESTINATIONS)
     assert watched.most - watched.before <= GROWTH
     assert watched.lines <= LINES + LINES_A_SECOND * OUTAGE_SECONDS

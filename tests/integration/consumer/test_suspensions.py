@@ -1,4 +1,4 @@
-"""The table of suspensions, row by row, on the providers: who resumes a trigger, and what runs until then."""
+"""The table of suspensions, row by row, on each provider: what resumes a trigger, and what runs before."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -88,7 +88,7 @@ def shop(
 
 
 def fails_again(shop: Shop, running: Running, number: int) -> bool:
-    """Whether the first message has failed so often, and the trigger is suspended for it."""
+    """Whether the first message has failed ``number`` times, and the trigger is suspended because of it."""
     return shop.ran == ["a"] * number and kind_of(running) is Suspension.RESOURCE
 
 
@@ -192,7 +192,7 @@ def test_each_suspension_of_an_outage_costs_the_message_one_delivery(shop: Shop)
         eventually(lambda: shop.ran == ["a", "a", "a"])
 
     again = [count for _, count in shop.runs[1:]]
-    # A classic queue of RabbitMQ says no more than that a message was delivered before.
+    # A classic queue of RabbitMQ only says that a message was delivered before.
     assert again in ([2, 3], [2, 2]), "one delivery for each time that it failed"
     assert shop.parked() == []
 
@@ -210,6 +210,6 @@ def test_without_a_history_to_tell_it_through_only_this_consumer_is_suspended(la
 
     with lane.run([orders], provider) as running:
         eventually(lambda: kind_of(running) is Suspension.FATAL)
-        time.sleep(WATCHED / 2)  # for as long as nothing may run
+        time.sleep(WATCHED / 2)  # in this time nothing may run
 
     assert ran == ["a"]

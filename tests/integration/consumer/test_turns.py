@@ -1,4 +1,4 @@
-"""One call between two messages: what it does, and what becomes of the next when something fails."""
+"""One call settles a message and claims the next. If the call fails, the next message is not lost."""
 
 import gc
 import threading
@@ -36,7 +36,7 @@ def calls_of(url: str, command: str) -> int:
 
 
 class Calls:
-    """Counts what is asked of every Redis history."""
+    """Counts the calls of every Redis history."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made: Counter[str] = Counter()
@@ -61,16 +61,16 @@ def test_messages_share_round_trips(lane: Lane, redis_url: str, monkeypatch: pyt
         eventually(lambda: is_drained(redis_url, "orders"))
 
     assert ran == uuids
-    # Of each ten that are received together, the first is claimed by itself; an answer may be late.
+    # Ten messages are received together, and only the first has its own claim. An answer may be late.
     assert calls.made["claim"] < 10
-    # The first completion in a slice of time is not made by a turn.
+    # The first completion in a time slice does not use a turn.
     assert calls.made["settle"] < 10
     assert calls.made["turn"] > 20
     assert {entry_in(redis_url, "orders", uuid).outcome for uuid in uuids} == {EntryOutcome.OK}  # type: ignore[union-attr]
 
 
 class FetchingReceiver:
-    """A receiver that hands messages out one by one, and fetches as many as it is asked for."""
+    """A receiver that fetches up to ``limit`` messages, and returns them one by one."""
 
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
@@ -237,7 +237,7 @@ def test_the_lost_reply_to_a_turn_makes_nothing_run_twice_and_nobody_in_doubt(
     def work(message: Message) -> None:
         ran.append(message.uuid)
         if message.uuid == "b":
-            # The call that has the next uuid in it is the turn from this message.
+            # The call with the next uuid is the turn after this message.
             lost.append(network.lose_reply_to(digest("c")))
 
     send(redis_url, "orders", *"abcde")
@@ -268,7 +268,7 @@ def test_a_turn_without_an_answer_is_done_again_call_by_call(
     send(redis_url, "orders", *"abcde")
     with lane.run([lane.trigger("orders", noting(ran))], redis_url, history=redis_url) as running:
         eventually(lambda: is_drained(redis_url, "orders"))
-        # The last one may be acknowledged by a turn before it is counted.
+        # A turn may acknowledge the last message before it is counted.
         eventually(lambda: running.counts["orders"].get("ok") == 5)
 
     assert ran == list("abcde")

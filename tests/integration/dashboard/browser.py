@@ -16,7 +16,7 @@ from triggers.testing.redis_server import RedisServer
 
 
 class Browser:
-    """Somebody's browser; ``address`` is what the application sees it connect from."""
+    """A browser without a window. The application sees ``address`` as its network address."""
 
     def __init__(
         self,
@@ -48,20 +48,20 @@ class Browser:
         return self._runner.run(self._client.post(path, data=dict(fields), headers=headers))
 
     def send(self, path: str, **fields: str | list[str]) -> httpx.Response:
-        """Send a form of a page of ours, which has the session's secret."""
+        """Send a form of the dashboard. It contains the session's secret."""
         return self.post(path, {"csrf": self.csrf(), **fields})
 
     def sign_in(self, secret: str) -> httpx.Response:
         return self.post("/sign-in", {"token": secret})
 
     def csrf(self) -> str:
-        """Return what forms of this session have."""
+        """Return the secret that the forms of this session contain."""
         found = re.search(r'name="csrf" value="([^"]+)"', self.page("/decisions"))
         assert found is not None
         return found[1]
 
     def decide(self, **fields: str | list[str]) -> DecisionJob:
-        """Decide about messages, and wait until that is carried out."""
+        """Decide about messages, and wait until the decision is carried out."""
         answer = self.send("/decide", **fields)
         assert answer.status_code == 303, answer.text
         (key,) = parse_qs(urlsplit(answer.headers["location"]).query)["key"]
@@ -77,12 +77,12 @@ class Browser:
 
 
 def keys_of(html: str) -> list[str]:
-    """Return the keys of the groups that a page leads to, each once, in its order."""
+    """Return the keys of the groups that a page links to, each once, in the order of the page."""
     return list(dict.fromkeys(part.split('"')[0] for part in html.split("/group?key=")[1:]))
 
 
 def text_of(html: str) -> str:
-    """Return what a person reads of a page, tags left out."""
+    """Return the text of a page without its tags."""
     return unescape(re.sub(r"<[^>]+>", " ", html))
 
 

@@ -1,4 +1,4 @@
-"""A person at the desk, who only clicks what is on the page, and whose clicks are counted."""
+"""A person at the desk clicks only what is on the page. The clicks are counted."""
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -58,7 +58,7 @@ class _Page(HTMLParser):
 
 
 class Person:
-    """Somebody with a browser; typing into a field before a click is no click."""
+    """Somebody with a browser. Typing into a field does not count as a click."""
 
     def __init__(self, browser: Browser) -> None:
         self._browser = browser
@@ -78,7 +78,7 @@ class Person:
         self.open(places[0])
 
     def press(self, beginning: str, **typed: str) -> None:
-        """Click the first button whose text begins so, after filling fields of its form."""
+        """Fill fields of a form, then click its button; the first button with this beginning is used."""
         self.clicks.append(beginning)
         form, button = next(
             (form, button)
@@ -98,7 +98,7 @@ class Person:
         self.place, self.html = place, self._browser.page(place)
 
     def wait_for(self, text: str) -> None:
-        """Wait until the page, which shows itself again, says something."""
+        """Load the page again until it contains the text."""
 
         def says() -> bool:
             self.open(self.place)

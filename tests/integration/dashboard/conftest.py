@@ -19,14 +19,14 @@ from triggers import FatalError, trigger
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard import Access, Role, Token, create_app
 
-#: When what is parked in these tests was parked.
+#: The messages of these tests were parked at this time.
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
 TOKENS = {role: Token.drawn(f"a {role.word}", role) for role in Role}
 
 
 class Clock:
-    """A clock that stands still until it is set."""
+    """A clock that shows the same time until a test sets it."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -41,7 +41,7 @@ class Order(BaseModel):
 
 @dataclass(slots=True)
 class Site:
-    """A dashboard, its history, and what its service has done."""
+    """A dashboard, its history, and the runs of its service."""
 
     url: str
     store: KeepsBeside
@@ -52,7 +52,7 @@ class Site:
     def serve(
         self, triggers: Sequence[AnyTrigger], access: Access | None = None, *, providers: Sequence[str] = ()
     ) -> None:
-        """Serve these triggers in place of those of before; by default all of :data:`TOKENS` get in."""
+        """Serve these triggers instead of the earlier ones. By default all :data:`TOKENS` may sign in."""
         if hasattr(self, "app"):
             self.app.state.operations.close()
         self.app = create_app(
@@ -78,7 +78,7 @@ class Site:
     def park(
         self, uuid: str, body: Any = None, *, minutes: int = 0, store: KeepsBeside | None = None, **more: Any
     ) -> Parked:
-        """Leave a message In Doubt, as a worker does that died at it: in a store, by default the site's."""
+        """Park a message In Doubt, as if its worker had died: in a store, by default in the site's store."""
         store, claimed_as = (self.store, "book") if store is None else (store, more["trigger_name"])
         claim = drive(store.claim(claimed_as, [uuid], f"host-1:42:{uuid}"))[0]
         message = Message(body={"id": uuid} if body is None else body, uuid=uuid)
@@ -109,7 +109,7 @@ class Site:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    """A dashboard with the module of ``book``, whose service fails for the order "fails"."""
+    """A dashboard with the trigger ``book``. Its service fails for the order "fails"."""
     url = f"sqlite:///{tmp_path}/history.db"
     made = Site(url, open_history(url))
 

@@ -1,4 +1,4 @@
-"""Who gets in, what they may do, and for how long."""
+"""The dashboard checks who may sign in, what they may do, and for how long."""
 
 import asyncio
 import logging
@@ -359,7 +359,7 @@ def test_who_a_proxy_names_is_signed_in_with_the_role_that_it_gives(site: Site) 
         ("10.0.0.2", [("x-user", "ann"), ("x-role", "admin")]),
         ("10.0.0.1", [("x-role", "admin")]),
         ("10.0.0.1", []),
-        # A proxy that appends leaves what the client has sent in its place.
+        # A proxy that appends its value leaves the client's value before it.
         ("10.0.0.1", [("x-user", "root"), ("x-user", "ann")]),
         ("10.0.0.1", [("x-user", "root, ann")]),
         ("10.0.0.1", [("x-user", "ann"), ("x-role", "admin"), ("x-role", "viewer")]),

@@ -42,7 +42,7 @@ class Client:
     def call(
         self, name: str, given: Mapping[str, Any] = NOTHING, headers: Mapping[str, str] = NOTHING
     ) -> httpx.Response:
-        """Make a request, as the operation says, and check its answer."""
+        """Make a request as the operation describes it, and check the answer."""
         path, method, operation = self._operation(name)
         if method == "post":
             assert list(operation["requestBody"]["content"]) == ["application/x-www-form-urlencoded"]
@@ -203,7 +203,7 @@ def decided(browser: Browser, role: Role = Role.OPERATOR, **fields: str) -> http
 
 
 def job_of(browser: Browser, answer: httpx.Response) -> dict[str, Any]:
-    """Follow the answer to a decision until it is carried out."""
+    """Follow the job of a decision until it has ended."""
     assert answer.status_code == 303, answer.text
     found: dict[str, Any] = {}
 

@@ -1,4 +1,4 @@
-"""Charts on the pages: what consumers have added is shown, also after more of it, and of each history."""
+"""Charts show the counts that consumers added, of each history, and again after more counts."""
 
 import re
 from collections.abc import Sequence

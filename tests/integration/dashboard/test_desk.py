@@ -220,7 +220,7 @@ def copies(site: Site, *bodies: object) -> list[str]:
 
 
 def diff_of(page: str) -> str:
-    """Return the text of the difference on a page, without the marks of HTML."""
+    """Return the text of the difference on a page, without HTML tags."""
     return text_of(page.split('class="diff"')[1].partition("</pre>")[0])
 
 

@@ -1,4 +1,4 @@
-"""Export of what the desk shows: as JSON lines and CSV, for each role, recorded, and complete or refused."""
+"""The export of parked messages as JSON lines and CSV: for each role, recorded, and complete or refused."""
 
 import csv
 import io
@@ -35,7 +35,7 @@ def exported(browser: Browser, **asked: str) -> str:
 
 
 def records(site: Site) -> list[SecurityRecord]:
-    """Return what the security log has about exports, the oldest first."""
+    """Return the records of exports in the security log, oldest first."""
     log = kept_in(site.store).security_log
     site.app.state.operations.recorder.wait(1.0)
     found = drive(log.read(limit=100)).records

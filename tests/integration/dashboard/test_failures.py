@@ -1,4 +1,4 @@
-"""What fails, and why: the dashboard's page of failures."""
+"""The page Failures shows which triggers fail, and why."""
 
 from history.beside.journal import JournalLine
 from history.bridge import drive

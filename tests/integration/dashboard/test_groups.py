@@ -1,4 +1,4 @@
-"""Groups of parked messages: by cause, however its text differs from message to message, and by host."""
+"""Groups of parked messages: by cause, even if its text differs between messages, and by host."""
 
 import gc
 import random
@@ -114,7 +114,7 @@ def test_causes_are_shown_a_page_at_a_time_and_the_journal_has_its_own(site: Sit
 
 
 def label(number: int) -> ParkedLabel:
-    """Return one of many labels, each with a reason of its own."""
+    """Return one of many labels. Each label has a different reason."""
     customer = str(number).translate(str.maketrans("0123456789", "aeioulmnrs"))
     return ParkedLabel(
         id=f"{number:024x}",

@@ -1,4 +1,7 @@
-"""Who may not see bodies sees no text that may quote one: of an error, a resolver, a run or a person."""
+"""Viewers may not see bodies, so they see no text that may quote one.
+
+Such texts come from errors, resolvers, runs and people.
+"""
 
 import pytest
 
@@ -10,7 +13,7 @@ from tests.integration.dashboard.conftest import Site
 from triggers.dashboard import Role
 from triggers.dashboard.app import SHOWN
 
-#: What an error, a resolver or a person quotes of a body.
+#: An error, a resolver or a person quotes this part of a body.
 CARD = "4111-1111-1111-1111"
 
 SAID = f"the bank refuses {CARD}"

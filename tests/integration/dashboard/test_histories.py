@@ -1,4 +1,4 @@
-"""Triggers with separate histories: the desk, decisions and the audit trail have the messages of all."""
+"""Triggers with separate histories: the desk, decisions and the audit trail include all of them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Bodies, names and reasons of strangers: shown for what they are, and run by nobody's browser."""
+"""Bodies, names and reasons of strangers are shown as text. No browser runs them."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ PAGES = [
 
 
 def assert_harmless(html: str) -> None:
-    """Nothing of a stranger is a tag, an attribute, or a character that acts."""
+    """Check that no text of a stranger becomes a tag, an attribute or a control character."""
     assert "<script>alert" not in html
     assert "<img" not in html
     assert "{{ 7 * 7 }}" in html or "7 * 7" not in html

@@ -1,4 +1,4 @@
-"""All that the workers on a dead host had begun, of every trigger and kind: one preview, and one decision."""
+"""One preview and one decision for all messages that the workers of a dead host had begun."""
 
 import re
 from html import unescape
@@ -20,7 +20,7 @@ Fields = dict[str, str | list[str]]
 
 @pytest.fixture
 def shop(site: Site) -> Site:
-    """The dashboard with three triggers; one names a parking lot that cannot be opened."""
+    """The dashboard with three triggers. One of them names a parking lot that cannot be opened."""
 
     @trigger("orders", name="book")
     def book(order: dict[str, Any]) -> None:
@@ -41,7 +41,7 @@ def shop(site: Site) -> Site:
 
 
 def park(site: Site, name: str, uuid: str, *, host: str = "worker-3", **more: Any) -> Parked:
-    """Leave a message of a trigger parked that a worker on a host had begun."""
+    """Park a message that a worker on a host had begun."""
     owner = f"{host}:7:{uuid}"
     fence = drive(site.store.claim(name, [uuid], owner))[0].fence
     evidence = Evidence(owner=owner, fence=fence)
@@ -50,7 +50,7 @@ def park(site: Site, name: str, uuid: str, *, host: str = "worker-3", **more: An
 
 
 def fields_of(html: str) -> Fields:
-    """Return what is hidden in the first form of a page that is about a decision."""
+    """Return the hidden fields of the first decision form of a page."""
     form = html.split('action="/decide"', 1)[1].split("</form>", 1)[0]
     found: dict[str, list[str]] = {}
     for name, value in re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', form):
@@ -59,13 +59,13 @@ def fields_of(html: str) -> Fields:
 
 
 def preview_of(browser: Browser, word: str) -> str:
-    """Return the preview of a decision about all that worker-3 held, as its page leads to it."""
+    """Follow the page of worker-3 to the preview of a decision about all its messages, and return it."""
     asked = fields_of(browser.page("/parked?host=worker-3")) | {"all": "yes", "decision": word}
     return browser.page(f"/decide?{urlencode(asked, doseq=True)}")
 
 
 def decided(site: Site, name: str) -> list[tuple[str, str | None, list[str]]]:
-    """Return what was decided about a trigger's messages, why, and about which."""
+    """Return the decisions about a trigger's messages: what, why, and which uuids."""
     rows = decision_rows(site.store.parking, name)
     return [(row["decision"], row["reason"], sorted(one["uuid"] for one in row["messages"])) for row in rows]
 
@@ -107,7 +107,8 @@ def test_what_is_parked_after_the_preview_is_left_alone_whatever_its_trigger(
     park(shop, "ship", "order-1")
     preview = preview_of(operator, "discard")
     late = [
-        # Of a trigger of the preview, before the newest message of another one; and of another trigger.
+        # The first has a trigger of the preview and is older than the newest previewed message.
+        # The second has a trigger that is not in the preview.
         park(shop, "ship", "order-2", minutes=5),
         park(shop, "broken", "order-3"),
     ]

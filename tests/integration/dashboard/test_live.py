@@ -1,4 +1,4 @@
-"""What changes by itself: rates, what is watched, and when watching ends."""
+"""Pages update themselves: watching browsers get new rates and changes until their session ends."""
 
 import json
 from collections.abc import AsyncIterator
@@ -120,7 +120,7 @@ def test_a_suspended_trigger_is_shown_with_its_reason(site: Site, path: str) -> 
     browser, number = site.signed_in(Role.OPERATOR), count()
 
     def shown() -> bool:
-        # Again and again, as a consumer does: one that is silent for a while counts as gone.
+        # Report again and again, like a consumer. A silent consumer soon counts as gone.
         beat(site, next(number), state=TriggerState.SUSPENDED, reason="the bank is away")
         text = text_of(browser.page(path))
         return "suspended" in text and "the bank is away" in text
@@ -208,7 +208,7 @@ async def test_watching_ends_when_the_server_stops(site: Site) -> None:
 
 
 def asking(*cookies: str, user: str = "", path: str = "/live/overview") -> Request:
-    """Return the request of a page that wants to watch, or another one."""
+    """Return the request of a page that wants to watch, or a request for another path."""
     headers = [(b"cookie", f"{COOKIE}={key}".encode()) for key in cookies]
     named = [(b"x-user", user.encode())] if user else []
     return Request({"type": "http", "path": path, "headers": [*headers, *named], "client": ("127.0.0.1", 1)})

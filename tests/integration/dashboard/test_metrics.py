@@ -17,7 +17,7 @@ from triggers import Message, open_provider, trigger
 from triggers.dashboard import Access, ProxyHeader, Role, survey
 from triggers.dashboard.survey import Surveyor
 
-#: How often it is scraped before a survey would surely have been made.
+#: So many scrapes would certainly start a survey of the history.
 MANY = 20
 
 
@@ -89,7 +89,7 @@ def test_the_docs_name_what_there_is(site: Site, tmp_path: Path) -> None:
 
 
 def serve_over(site: Site, url: str) -> None:
-    """Serve it with a provider at which two orders wait for ``book``."""
+    """Serve the dashboard with a provider that holds two waiting orders for ``book``."""
 
     @trigger("queue://orders", name="book")
     def book(order: dict[str, str]) -> None:
@@ -138,7 +138,7 @@ def test_scrapes_have_the_history_counted_now_and_then_and_people_who_look_at_on
     assert (set(seen), looked.made_at) == ({0.0}, clock.now)
 
 
-# The secret is drawn anew in each process, so it must not be part of the test's name.
+# Each process draws a new secret, so it must not be part of the test's name.
 @pytest.mark.parametrize(
     "header",
     [None, "Bearer wrong", "Bearer", f"Basic {TOKENS[Role.VIEWER].secret}"],

@@ -1,4 +1,4 @@
-"""What came of decisions is in the audit trail, and pages and commands show it when the job is long gone."""
+"""The audit trail keeps the outcome of each decision. Pages and commands show it long after the job ended."""
 
 from threading import Event
 from typing import Any
@@ -22,7 +22,7 @@ from triggers.pipeline.parking.decisions import decide
 
 
 def trail(site: Site) -> list[tuple[str, dict[str, str]]]:
-    """Return what was decided, the newest first, and what came of each message."""
+    """Return the decisions, newest first, with the outcome of each message."""
     return [
         (row["decision"], {one["uuid"]: one["outcome"] for one in row["messages"]})
         for row in decision_rows(site.store.parking, "book")
@@ -140,7 +140,7 @@ def test_services_that_hang_hold_up_the_runs_of_their_triggers_only(
         def book(order: dict[str, Any]) -> None:
             begun.append(name)
             if name != "quick":
-                goes_on.wait()  # for good, as far as the others are concerned
+                goes_on.wait()  # for longer than the others run
             done.append(order["id"])
 
         return book
@@ -162,7 +162,7 @@ def test_services_that_hang_hold_up_the_runs_of_their_triggers_only(
     try:
         assert all(job.finished.wait(PATIENCE) for job in others)
         assert done == ["order-quick"]
-        carried_out.close()  # waits for nobody who does not end
+        carried_out.close()  # does not wait for services that hang
     finally:
         goes_on.set()
     assert all(job.finished.wait(PATIENCE) for job in hanging)

@@ -1,4 +1,4 @@
-"""What Overview says when something goes wrong: problems, outages, and histories of triggers' own."""
+"""Overview shows problems, outages, and triggers that have their own history."""
 
 import os
 import re

@@ -31,7 +31,7 @@ MESSAGES = 100
 
 
 def begin(site: Site, browser: Browser, **more: str) -> DecisionJob:
-    """Begin to run all that is parked; it is not waited for."""
+    """Start a run of all parked messages, and do not wait for its end."""
     key = site.group(browser)
     answer = browser.send("/decide", decision="run", key=key, all="yes", reason="the cause is fixed", **more)
     return job_of(site, answer.headers["location"])
@@ -239,7 +239,7 @@ def check_pace(site: Site, half: int, count: int) -> None:
 
 
 def check_audit(site: Site, half: int, count: int) -> None:
-    """Look for who did what, and what came of each message."""
+    """Check who did what, and the outcome of each message."""
     later, first = decision_rows(site.store.parking, "book")
     assert {(row["by"], row["reason"]) for row in (first, later)} == {
         ("a operator", "the price list is back")

@@ -1,4 +1,4 @@
-"""What waits at the providers, in the dashboard."""
+"""The dashboard shows how many messages wait at the providers."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The security log: what each thing that people do leaves in it, and who may read it."""
+"""The security log records each action of a person. Only some roles may read it."""
 
 from collections.abc import Sequence
 from pathlib import Path

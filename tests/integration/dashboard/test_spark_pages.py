@@ -27,7 +27,7 @@ def run(site: Site, query: str, batch: int, token: str, *, ended: BatchState | N
 
 
 def known(site: Site) -> None:
-    """Let the history know the trigger, as one that has claimed something."""
+    """Make the trigger known to the history by a claim."""
     drive(site.store.claim("load", ["u-1"], "somebody"))
 
 

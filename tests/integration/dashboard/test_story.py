@@ -1,4 +1,4 @@
-"""A message's story in the dashboard shows what its trigger's journal says of earlier deliveries."""
+"""The dashboard shows a message's story: earlier deliveries from the journal of its trigger."""
 
 import re
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""An address with a name that nobody knows is answered with the known names."""
+"""If an address contains an unknown name, the page lists the known names."""
 
 import pytest
 

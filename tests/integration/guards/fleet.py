@@ -1,4 +1,4 @@
-"""A host's workers, the orders that are sent to them, and the kills."""
+"""The workers of a framework, the orders that they receive, and their kills."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ APPLICATIONS = "tests.integration.guards.hosts"
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """How a host is started. ``guard`` is the name that the guard of its task has; {queue} is the queue."""
+    """The commands of a framework. ``guard`` is the name of its task's guard, and {queue} is the queue."""
 
     name: str
     worker: tuple[str, ...]
@@ -67,7 +67,7 @@ HOSTS = (CELERY, DRAMATIQ, TASKIQ, FASTSTREAM)
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What has become of the orders: those with an effect that is known, and those kept for a person."""
+    """The state of the orders: some have a known effect, and some are parked for a person."""
 
     done: frozenset[str]
     parked: frozenset[str]
@@ -104,7 +104,7 @@ class Fleet:
         )
 
     def start(self) -> None:
-        """Start a worker, in a group of its own, so that a kill is one of the whole container."""
+        """Start a worker in its own process group, so that a kill ends it as a whole, like a container."""
         with self.log.open("ab") as log:
             worker = subprocess.Popen(
                 [sys.executable, *self._host.worker],
@@ -124,7 +124,7 @@ class Fleet:
         self.start()
 
     def kill_while_they_work(self, kills: int, total: int, chance: random.Random) -> None:
-        """Kill workers at so many moments, spread over the effects."""
+        """Kill a worker at several moments, spread over the effects."""
         for due in sorted(chance.sample(range(1, total * 3 // 4), kills)):
             eventually(lambda due=due: self.effects.count() >= due)  # type: ignore[misc]
             self.kill()
@@ -136,7 +136,7 @@ class Fleet:
             worker.wait()
 
     def account(self, orders: Sequence[str]) -> Account | None:
-        """Return what has become of orders, once all of them are decided."""
+        """Wait until all orders are done or parked, and return their states."""
         known = sorted(set(orders))
         store = open_history(self._history)
         entries = drive(store.lookup(self._guard, known))

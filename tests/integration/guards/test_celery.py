@@ -1,4 +1,4 @@
-"""Celery's own workers on a real broker: what a guarded task does, and what is refused."""
+"""Guarded tasks in Celery's own workers on a real broker, and settings that are refused."""
 
 import contextlib
 import importlib
@@ -65,7 +65,7 @@ class Shop:
             "INFO",
         ]
         with self.log.open("ab") as log:
-            # In a group of its own, so that a kill is one of the whole container.
+            # In its own process group, so that a kill ends it as a whole, like a container.
             worker = subprocess.Popen(
                 [sys.executable, *words],
                 cwd=ROOT,
@@ -87,7 +87,7 @@ class Shop:
 def shop(
     tmp_path: Path, rabbitmq_server: RabbitmqServer, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Shop]:
-    # Not Redis: there Celery's own transport may lose a task whose worker dies while it fetches.
+    # Not Redis: if a worker dies while it fetches a task, Celery's Redis transport may lose that task.
     shop = Shop(tmp_path, f"amqp://{rabbitmq_server.address}/", redis_url)
     for name, value in shop.names.items():
         monkeypatch.setenv(name, value)
@@ -99,7 +99,7 @@ def shop(
 
 @pytest.fixture
 def tasks(shop: Shop) -> Iterator[Any]:
-    """The tasks, as a publisher has them: a module anew, for its servers are in the environment."""
+    """The tasks of a publisher. The module is imported again to read its servers from the environment."""
     del shop
     for name in (APPLICATION, f"{APPLICATION.rpartition('.')[0]}.work"):
         sys.modules.pop(name, None)
@@ -127,7 +127,7 @@ def test_chains_retries_results_and_failures_are_as_without_the_guard(shop: Shop
 def test_a_task_that_is_replaced_by_itself_goes_on(
     shop: Shop, tasks: Any, tmp_path: Path, *, canvas: str, dies: bool
 ) -> None:
-    """Celery gives it the id of what it replaces, and what followed the first one follows the last."""
+    """Celery gives the new task the old task's id, and runs the link of the first task after the last."""
     if dies:  # after the first page was read and replaced, before Celery has acknowledged it
         shop.environment["DIES_ONCE"] = str(tmp_path / "died")
     shop.start()
@@ -206,7 +206,7 @@ def test_a_copy_with_the_same_id_gets_the_first_result(shop: Shop, tasks: Any) -
 @pytest.mark.crash
 @pytest.mark.timeout(300)
 def test_a_task_that_its_time_limit_kills_is_in_doubt(shop: Shop, tasks: Any) -> None:
-    """Celery has acknowledged it then, and nobody would hear that it may have happened."""
+    """Celery acknowledges such a task, so the guard must park it. Otherwise nobody would know about it."""
     shop.start()
 
     tasks.stuck.delay()
@@ -226,13 +226,13 @@ def _count(log: Path, words: str) -> int:
 
 
 def _be_green(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look like a process that gevent has patched, which would last to its end."""
+    """Look like a process that gevent has patched. A real patch would stay for the rest of the process."""
     patched: Any = ModuleType("gevent.monkey")
     patched.is_module_patched = {"threading"}.__contains__
     monkeypatch.setitem(sys.modules, "gevent.monkey", patched)
-    # The guarded tasks of other tests are shared with every application that there is.
+    # Celery would share the guarded tasks of other tests with this application.
     monkeypatch.setattr("celery._state._on_app_finalizers", set[Any]())
-    # What a worker sets for its whole process.
+    # A worker sets this for its whole process.
     monkeypatch.setattr("celery._state._task_join_will_block", False)
 
 
@@ -241,7 +241,7 @@ def _pay(order: str) -> None:
 
 
 class TestSettings:
-    """What loses a task, or cannot work, is refused."""
+    """Settings that lose tasks or cannot work are refused."""
 
     @pytest.mark.parametrize("setting", ["acks_late", "reject_on_worker_lost"])
     def test_settings_that_lose_tasks_are_refused(self, tasks: Any, setting: str) -> None:

@@ -1,4 +1,4 @@
-"""What Celery itself runs again, goes on with or sends anew, under the id of a task that was done."""
+"""Celery retries, continues and replaces tasks, all under the id of a task that has already run."""
 
 import importlib
 from collections import Counter
@@ -19,7 +19,7 @@ start_worker: Any = importlib.import_module("celery.contrib.testing.worker").sta
 
 
 class Shop:
-    """An application in this process, what its tasks did, and how many messages its worker is done with."""
+    """An application in this process, its runs, and the number of messages that its worker finished."""
 
     def __init__(self, **options: Any) -> None:
         guarded: Any = importlib.import_module("triggers.guards.celery").guarded
@@ -52,7 +52,7 @@ class Shop:
             self.app.close()
 
     def task(self, **options: Any) -> Any:
-        """Return a decorator for a task of this application alone."""
+        """Return a decorator for a task that only this application has."""
         return self.app.task(shared=False, **options)
 
 
@@ -78,7 +78,7 @@ def test_what_is_linked_to_a_task_runs_once_although_the_task_comes_twice() -> N
 
     with shop.works():
         for canvas, notes in linked.values():
-            task_id = uuid4().hex  # Celery's backend in memory is that of the whole process
+            task_id = uuid4().hex  # the whole process shares Celery's backend in memory
             for _copy in range(2):
                 due = shop.messages["note"] + notes
                 book.apply_async(["o-1"], task_id=task_id, link=canvas())

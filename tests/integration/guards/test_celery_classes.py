@@ -10,7 +10,7 @@ from tests.integration.guards.test_celery_again import Shop, celery, signals
 
 
 class PlainMixin:
-    """What Flask's users write beside the task class."""
+    """Flask users add such a class to the task class."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         parent: Any = super()

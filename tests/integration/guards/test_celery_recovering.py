@@ -1,4 +1,4 @@
-"""What fails inside of the guard of a Celery task: the broker delivers it again, and nothing is lost."""
+"""If the guard of a Celery task fails, the broker delivers the task again. No task is lost."""
 
 import importlib
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The command line knows the guarded tasks of a host as it knows triggers."""
+"""The command line treats the guarded tasks of a framework like triggers."""
 
 from pathlib import Path
 
@@ -70,7 +70,7 @@ def _die() -> None:
 
 
 def in_doubt(url: str, body: object) -> None:
-    """Park a task of which nobody can know whether it was done."""
+    """Park a task that is In Doubt: nobody knows whether it has run."""
     guard = protect("book", history=url, lease=None)
     with pytest.raises(KeyboardInterrupt):
         guard.handle("one", _die, body=body)

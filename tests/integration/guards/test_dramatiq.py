@@ -1,4 +1,4 @@
-"""What a guarded actor of Dramatiq does, with its own worker threads and its broker for tests."""
+"""A guarded actor of Dramatiq runs with Dramatiq's worker threads and its broker for tests."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -56,7 +56,7 @@ class Shop:
         return dramatiq.actor(broker=self.broker, **known)(function)
 
     def work(self) -> None:
-        """Wait until all is done, retries too."""
+        """Wait until all messages and retries are done."""
         self.broker.join("default", fail_fast=False)
         self.worker.join()
 
@@ -116,7 +116,7 @@ def test_pipelines_go_on_where_a_worker_died_before_it_sent_the_next(shop: Shop)
     first = chain.messages[0]
     chain.run()
     shop.work()
-    shop.broker.enqueue(first)  # as after the death of a worker that had not acknowledged it
+    shop.broker.enqueue(first)  # as if a worker had died before its acknowledgement
     shop.work()
 
     assert links[-1].get_result(backend=shop.backend, block=True) == "abc"
@@ -126,16 +126,16 @@ def test_pipelines_go_on_where_a_worker_died_before_it_sent_the_next(shop: Shop)
 def test_a_link_keeps_its_result_before_it_is_known_to_be_done(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that a pipeline goes on wherever its worker dies."""
+    """So the pipeline goes on, no matter when its worker dies."""
 
     def step(done: str) -> str:
         shop.done.append(done)
         return f"{done}!"
 
     def nothing(*_args: object, **_named: object) -> None:
-        """Do what a worker does that has died: nothing of Results and Pipelines."""
+        """Do nothing, like Results and Pipelines in a worker that has died."""
 
-    actor = shop.actor(step)  # whose results nobody wants
+    actor = shop.actor(step)  # without store_results
     chain: Any = dramatiq.pipeline([actor.message("a"), actor.message()], broker=shop.broker)
     first = chain.messages[0]
     with monkeypatch.context() as patched:
@@ -165,7 +165,7 @@ def test_what_follows_a_message_happens_once_however_often_it_comes(
     def end() -> None:
         shop.done.append("all")
 
-    if dies:  # after the message was done, before Dramatiq hears of it
+    if dies:  # after the service has run, before Dramatiq knows
         monkeypatch.setattr(Guard, "handle_message", _dying(Guard.handle_message))
     guarded_options = {} if key is None else {"uuid": key}
     actor = shop.actor(book, on_success="note", store_results=True, **guarded_options)
@@ -184,7 +184,7 @@ def test_what_follows_a_message_happens_once_however_often_it_comes(
     for _copy in range(2):
         shop.broker.enqueue(held[0])
         shop.work()
-    assert shop.done == ["1", "1 noted by book"], "a copy is no other part of the group"
+    assert shop.done == ["1", "1 noted by book"], "a copy does not count as another part of the group"
     shop.broker.enqueue(held[1])
     shop.work()
 
@@ -216,7 +216,7 @@ def test_a_copy_under_another_id_counts_in_its_own_group_where_results_are_kept(
 
 
 def _dying(handle: Any) -> Any:
-    """Return how a guard handles messages whose first delivery is lost when it is done."""
+    """Return ``handle`` for a worker that dies after the first run of each message."""
     died: set[str] = set()
 
     def handle_and_die(guard: Any, message: Any, call: Any, **terms: Any) -> Any:

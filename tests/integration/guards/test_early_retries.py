@@ -1,4 +1,4 @@
-"""Retries that a host sends before the run that asked for them has ended, and freed its claim."""
+"""A framework may send a retry before the run that asked for it has ended and released its claim."""
 
 import asyncio
 import importlib
@@ -20,7 +20,7 @@ LEASE = timedelta(days=1)
 
 
 class Watched(MemoryHistory):
-    """Says when something has been claimed a second time."""
+    """Notices the second claim of a uuid."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ def test_a_retry_of_celery_that_comes_at_once_waits_for_no_lease() -> None:
     task = app.task(bind=True, name="impatient", shared=False)(impatient)
 
     def leave_logging_alone(**_about: Any) -> None:
-        """Keep Celery from setting up the logs of this process, as it does where nobody else has."""
+        """Keep Celery from setting up the logs of this process."""
 
     signals.before_task_publish.connect(note)
     signals.setup_logging.connect(leave_logging_alone)

@@ -1,4 +1,4 @@
-"""What a guarded handler of FastStream does, on real brokers and on its broker for tests."""
+"""A guarded handler of FastStream runs on real brokers and on FastStream's broker for tests."""
 
 import asyncio
 from collections.abc import Callable
@@ -35,7 +35,7 @@ class Shop:
         self.done.append(order)
 
     async def receive(self, *bodies: Any, **headers: str) -> None:
-        """Let the handler have messages, one after the other."""
+        """Send messages to the handler, one after the other."""
         broker: Any
         async with TestRabbitBroker(self.broker) as broker:
             for body in bodies:
@@ -215,7 +215,7 @@ async def test_a_message_without_its_key_is_parked_and_the_next_one_runs(uuid: A
 
 
 class TestSettings:
-    """What loses a message is refused before the broker starts, and connects."""
+    """Settings that lose messages are refused before the broker starts and connects."""
 
     async def test_an_early_acknowledgement_is_refused(self) -> None:
         shop = Shop()

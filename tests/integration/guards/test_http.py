@@ -1,4 +1,4 @@
-"""A server that is killed in the middle of requests that come many times: each is charged once at most."""
+"""Clients repeat requests while the server is killed. Each order is charged at most once."""
 
 import os
 import socket
@@ -22,12 +22,12 @@ from triggers.testing.child import Child
 
 COPIES = 5
 
-#: Answers after which a client has nothing more to ask.
+#: After one of these answers a client stops asking.
 LAST_WORDS = {"urn:doubtless:in-doubt", "urn:doubtless:answer-not-kept"}
 
 
 class Shop:
-    """The application, on a port that outlives its process: connections wait for the next one."""
+    """The application. Its port stays open when its process dies: connections wait for the next process."""
 
     def __init__(self, folder: Path, history: str) -> None:
         self.effects = Ledger(folder / "effects")
@@ -52,11 +52,11 @@ class Shop:
             child.wait()
 
     def wait_for_more_than(self, before: int) -> None:
-        """Wait until so many charges are not all."""
+        """Wait until there are more charges than ``before``."""
         eventually(lambda: len(self.effects.lines()) > before)
 
     def ask(self, order: str) -> dict[str, Any]:
-        """Do what a patient client does: ask with the same key until there is an answer."""
+        """Ask with the same key until there is an answer, like a patient client."""
 
         def once() -> dict[str, Any] | None:
             try:
@@ -86,7 +86,7 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
 
 
 def charge_with_kills(shop: Shop, orders: int, kills: int, copies: int) -> dict[str, list[dict[str, Any]]]:
-    """Ask for each order by several clients at once, kill the server in the middle; return their answers."""
+    """Several clients ask for each order while the server is killed. Return their answers."""
     names = [f"order-{number}" for number in range(orders)]
     answers: dict[str, list[dict[str, Any]]] = defaultdict(list)
     with ThreadPoolExecutor(orders * copies) as clients:

@@ -1,4 +1,4 @@
-"""Two users with one key, in the ways applications tell users apart: nobody gets the other's answer."""
+"""Two users send the same key. In each way to identify users, nobody gets the other's answer."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -16,15 +16,15 @@ USERS = {secret: user for user, secret in SECRETS.items()}
 
 Charged = list[str]
 
-#: Makes an application over a history that charges whoever asks.
+#: Makes an application over a history. It charges each user who asks.
 Make = Callable[[MemoryHistory, Charged], Any]
 
-#: What a client sends for a user.
+#: Returns the request options that a client sends for a user.
 Sent = Callable[[str], Mapping[str, Any]]
 
 
 def _charging(history: MemoryHistory, charged: Charged, who: Any, needs: Any, **options: Any) -> Any:
-    """Return an application that charges the user whom ``who`` reads of what it ``needs``."""
+    """Return an application with a charge route. ``who`` finds the user in the dependency ``needs``."""
     fastapi: Any = import_module("fastapi")
     app = fastapi.FastAPI()
     app.add_middleware(IdempotencyKey, history=history, **options)
@@ -39,7 +39,7 @@ def _charging(history: MemoryHistory, charged: Charged, who: Any, needs: Any, **
 
 
 def _scheme(name: str, read: Callable[[Any], str], *, key: str | None = None) -> Make:
-    """Tell users apart by a security scheme of FastAPI."""
+    """Identify users by a security scheme of FastAPI."""
 
     def make(history: MemoryHistory, charged: Charged) -> Any:
         kind: Any = getattr(import_module("fastapi.security"), name)
@@ -55,7 +55,7 @@ def _scheme(name: str, read: Callable[[Any], str], *, key: str | None = None) ->
 
 
 def _reading(read: Callable[[Any], str], **options: Any) -> Make:
-    """Tell users apart by what a request says."""
+    """Identify users by a value of the request."""
 
     def make(history: MemoryHistory, charged: Charged) -> Any:
         return _charging(history, charged, read, import_module("fastapi").Request, **options)
@@ -64,12 +64,12 @@ def _reading(read: Callable[[Any], str], **options: Any) -> Make:
 
 
 def _header(name: str, **options: Any) -> Make:
-    """Tell users apart by a header that a proxy sets."""
+    """Identify users by a header that a proxy sets."""
     return _reading(lambda request: request.headers[name], **options)
 
 
 def _middleware(history: MemoryHistory, charged: Charged) -> Any:
-    """Tell users apart by Starlette's middleware, which reads a header that nobody else knows."""
+    """Identify users by Starlette's middleware. It reads a header that only it knows."""
     authentication: Any = import_module("starlette.authentication")
 
     class Backend(authentication.AuthenticationBackend):  # type: ignore[misc]
@@ -84,7 +84,7 @@ def _middleware(history: MemoryHistory, charged: Charged) -> Any:
 
 
 def _session(history: MemoryHistory, charged: Charged) -> Any:
-    """Tell users apart by the signed cookie of a session."""
+    """Identify users by the signed cookie of a session."""
     app = _reading(lambda request: request.session["user"])(history, charged)
 
     async def sign_in(request: Any, user: str) -> None:
@@ -99,7 +99,7 @@ def _session(history: MemoryHistory, charged: Charged) -> Any:
 
 
 def _certificate(history: MemoryHistory, charged: Charged) -> Any:
-    """Tell users apart by the certificate that the server says a client has shown."""
+    """Identify users by the client certificate that the server reports."""
 
     def named(request: Any) -> str:
         return str(request.scope["extensions"]["tls"]["client_cert_name"])
@@ -116,7 +116,7 @@ def _certificate(history: MemoryHistory, charged: Charged) -> Any:
 
 
 def _litestar(history: MemoryHistory, charged: Charged) -> Any:
-    """Tell users apart by Litestar's own middleware; ``scope=`` reads whom it has found."""
+    """Identify users with Litestar's own middleware. ``scope=`` reads the user that it found."""
     litestar: Any = import_module("litestar")
     middleware: Any = import_module("litestar.middleware")
 
@@ -187,7 +187,7 @@ UNKNOWN: dict[str, tuple[Make, Sent]] = {
 
 
 async def _asked(make: Make, sent: Sent, charged: Charged) -> list[httpx.Response]:
-    """Return the answers to ann, bob, and ann once more, who all send the same key and body."""
+    """Return the answers to ann, bob, and ann again. All send the same key and body."""
     app = make(MemoryHistory(), charged)
     answers: list[httpx.Response] = []
     cookies: dict[str, httpx.Cookies] = {user: httpx.Cookies() for user in SECRETS}

@@ -1,4 +1,4 @@
-"""``keep_result=`` and ``fingerprint=`` of the guards of hosts, with their brokers for tests."""
+"""``keep_result=`` and ``fingerprint=`` of the frameworks' guards, with the frameworks' brokers for tests."""
 
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ TheResults: Any = Results
 
 
 class Shop:
-    """What was done in a host, and what is parked beside its history."""
+    """Records the runs in a framework, and reads the messages that are parked beside its history."""
 
     def __init__(self) -> None:
         self.history = MemoryHistory()
@@ -44,7 +44,7 @@ class Shop:
         return [one.message.body for one in drive(self.history.parking.list()) if one.message is not None]
 
 
-#: Sends a payment to a host; returns its result, or raises what the host says of its failure.
+#: Sends a payment to a framework. Returns its result, or raises the framework's error.
 Pay = Callable[..., Awaitable[str]]
 
 OPTIONS: dict[str, Any] = {"keep_result": True, "fingerprint": "arguments"}

@@ -1,4 +1,4 @@
-"""The real workers of each host on a real broker: one effect each, however often they are killed."""
+"""The real workers of each framework are killed many times. Each order has one effect."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ def fleet_of(tmp_path: Path, rabbitmq_server: RabbitmqServer, redis_url: str) ->
     def make(host: Host, *, guarded: bool = True) -> Fleet:
         folder = tmp_path / str(len(fleets))
         folder.mkdir()
-        # Not Redis, whose transports lose a task where a worker dies while it fetches.
+        # Not Redis: if a worker dies while it fetches a task, the Redis transports lose that task.
         broker = f"amqp://{rabbitmq_server.address}/"
         fleets.append(Fleet(host, folder, broker, redis_url, guarded=guarded))
         return fleets[-1]
@@ -35,7 +35,7 @@ def fleet_of(tmp_path: Path, rabbitmq_server: RabbitmqServer, redis_url: str) ->
 
 
 def sent_twice(orders: int, chance: random.Random) -> list[str]:
-    """Return orders of which a fifth is there twice, in any order."""
+    """Return shuffled orders, with a fifth of them twice."""
     sent = [f"order-{n}" for n in range(orders)]
     sent += chance.sample(sent, orders // 5)
     chance.shuffle(sent)

@@ -1,4 +1,4 @@
-"""What fails inside of the guards of Dramatiq and Taskiq: the message comes again, or waits in its place."""
+"""If a guard of Dramatiq or Taskiq fails, the message comes again, or waits in its place."""
 
 import asyncio
 import sys
@@ -84,7 +84,7 @@ def _work_off(function: Any, history: MemoryHistory) -> None:
 
 
 def one_worked_off(broker: Any, actor: Any) -> None:
-    """Send an actor of Dramatiq one message, and work until nothing is left."""
+    """Send one message to an actor of Dramatiq, and work until no message is left."""
     worker: Any = dramatiq.Worker(broker, worker_timeout=10, worker_threads=1)
     worker.start()
     try:

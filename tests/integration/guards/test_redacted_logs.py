@@ -1,4 +1,4 @@
-"""What ``redact=`` finds in an error of a framework is in no line of a guard's log."""
+"""``redact=`` also removes texts from errors of a framework: no line of a guard's log shows them."""
 
 import asyncio
 from collections.abc import Callable
@@ -35,7 +35,7 @@ async def _afail(*_: Any, **__: Any) -> Any:
 
 
 def assert_redacted(caplog: pytest.LogCaptureFixture, line: str) -> None:
-    """The line is there, without the card number."""
+    """Check that the log has the line, without the card number."""
     (message,) = (message for message in caplog.messages if line in message)
     assert message.endswith(f"{line}: no room for {REDACTED}")
 
@@ -57,7 +57,7 @@ def test_a_result_that_celery_cannot_keep(
 
 
 def _work_off(function: Callable[[str], None], break_off: Callable[[Any], None], **options: Any) -> None:
-    """Have an actor of Dramatiq get a message; ``break_off`` breaks its broker during the run."""
+    """Send a message to an actor of Dramatiq. ``break_off`` breaks its broker during the run."""
     broker: Any = StubBroker(middleware=[Callbacks()])
     broker.emit_after("process_boot")
     broker.add_middleware(dramatiq_guarded(history=MemoryHistory(), lease=None, redact=CARD_NUMBERS))

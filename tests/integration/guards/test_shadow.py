@@ -1,4 +1,4 @@
-"""Each host's tasks run in shadow as they did before, copies too, and the log says what would be stopped."""
+"""In shadow mode all tasks and copies of each framework run as before. The log names the copies."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a guarded task of Taskiq does, with its own receiver and its broker in memory."""
+"""A guarded task of Taskiq runs with Taskiq's receiver and its broker in memory."""
 
 import asyncio
 import re
@@ -78,7 +78,7 @@ async def test_a_key_makes_two_tasks_one(shop: Shop, key: Any) -> None:
     copy = await task.kiq("1")
 
     assert shop.done == ["1"]
-    assert not await copy.is_ready(), "there is no result that would not be the first one's"
+    assert not await copy.is_ready(), "a copy under another id got a result"
 
 
 async def test_what_taskiq_tries_again_runs_again(shop: Shop) -> None:
@@ -185,7 +185,7 @@ async def test_a_plain_call_runs_the_function(shop: Shop) -> None:
 
 @contextmanager
 def refused(why: str) -> Generator[None]:
-    """Expect what a broker in memory makes of an error of its receiver."""
+    """Expect the error that a broker in memory raises for a failure of its receiver."""
     with pytest.raises(SendTaskError) as caught:
         yield
     assert re.search(why, str(caught.value.__cause__))

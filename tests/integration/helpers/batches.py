@@ -19,7 +19,7 @@ def counts_of(report: BatchReport) -> tuple[int, int, int, int, int]:
 
 
 class DiedError(BaseException):
-    """The driver dies here; because it is not an Exception, it stops everything, as a death does."""
+    """The driver dies here. This is not an Exception, so it stops everything, like a real death."""
 
 
 def fixed(spark: Any, rows: Any, schema: Any) -> DataFrame:

@@ -104,7 +104,7 @@ class Lane:
         return trigger(destination, **settings)(async_service if self.asyncio else service)
 
     def noting(self, destination: str, **settings: Any) -> tuple[AnyTrigger, list[str | None]]:
-        """Make a trigger whose service notes the uuids that it is given, and return it with these."""
+        """Make a trigger that notes the uuid of each message. Return the trigger and the list of uuids."""
         ran: list[str | None] = []
         return self.trigger(destination, lambda message: ran.append(message.uuid), **settings), ran
 

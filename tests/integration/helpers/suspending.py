@@ -1,4 +1,4 @@
-"""Triggers that are suspended as a row of the table says, over each provider, and the rows as parameters."""
+"""Triggers that are suspended as in the rows of the table, on each provider, and the rows as parameters."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -19,13 +19,13 @@ from triggers.detection.suspension import TERMS, MessageFate, Suspension, Terms,
 from triggers.providers import capabilities_of, open_provider
 from triggers.providers.backlog import Backlog
 
-#: How long it is watched that nothing runs; many times the interval of the monitors here.
+#: The tests watch for this time that nothing runs. It is many times the interval of the monitors.
 WATCHED = 0.5
 SOON = timedelta(seconds=0.05)
 
 
 class Shop:
-    """A trigger over one provider, whose service fails as its test says, and what ran in it, in order."""
+    """A trigger on one provider. Its service fails as the test says, and notes its runs in order."""
 
     def __init__(self, lane: Lane, url: str, history: str, store: KeepsBeside, *, ordered: bool) -> None:
         self._lane, self._url, self._history, self._store = lane, url, history, store
@@ -46,7 +46,7 @@ class Shop:
             raise self.failures.pop(0)
 
     def subscribe(self) -> None:
-        """Have the provider keep what is sent before a consumer is there."""
+        """Make the provider keep messages that are sent before a consumer exists."""
         provider = open_provider(self._url)
         name = self.destination
         drive(drive(provider.open_receiver(name, subscription=name, name="first")).close())
@@ -102,7 +102,7 @@ class Shop:
 
 
 def stays(shop: Shop, *runs: str) -> None:
-    """Watch for a while that nothing runs but what has run."""
+    """Watch for a while that no other messages run."""
     deadline = time.monotonic() + WATCHED
     while time.monotonic() < deadline:
         assert shop.ran == list(runs)
@@ -114,7 +114,7 @@ def kind_of(running: Running) -> Suspension | None:
 
 
 class Row:
-    """One row of the table on one provider: how the trigger is suspended, and who is asked to resume it."""
+    """One row of the table on one provider: how the trigger is suspended, and what resumes it."""
 
     def __init__(self, shop: Shop, terms: Terms, network: Network, history: str, *, transacted: bool) -> None:
         self.shop, self.terms, self._transacted = shop, terms, transacted
@@ -126,7 +126,7 @@ class Row:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings of the trigger; what must not resume it always says yes."""
+        """The settings of the trigger. Wakers that must not resume it always say yes."""
         settings: dict[str, Any] = {"transacted": self._transacted, "monitor_interval": SOON}
         if self.terms.monitor is not False:
             settings["monitor"] = lambda: bool(self._available)
@@ -142,7 +142,7 @@ class Row:
         return settings
 
     def suspend(self, running: Sequence[Running]) -> None:
-        """Suspend the trigger in these consumers, and have messages wait behind the one that did it."""
+        """Suspend the trigger in these consumers. Other messages wait behind the cause."""
         shop, kind = self.shop, self.terms.kind
         if kind is Suspension.COMMAND:
             shop.order(Verb.SUSPEND)
@@ -184,7 +184,7 @@ class Row:
 
     @property
     def ran_after(self) -> list[str]:
-        """What has run at the end, in the order of the destination."""
+        """The messages that have run at the end, in the order of the destination."""
         again = ["a"] if self.terms.fate in {MessageFate.AGAIN, MessageFate.NONE} else []
         return [*self.ran_before, *again, "b", "c"]
 
@@ -193,7 +193,7 @@ class Row:
 
 
 def every_row() -> Iterator[Any]:
-    """Each row; a transient failure has two causes, by whether the trigger is transacted."""
+    """Each row. A transient failure has two causes: one for transacted triggers, and one for the others."""
     for terms in TERMS:
         causes = (False, True) if terms.kind is Suspension.RESOURCE else (bool(terms.transacted),)
         for transacted in causes:

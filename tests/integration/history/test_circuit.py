@@ -1,4 +1,4 @@
-"""A history that does not answer, on real servers: one call pays for it, a probe finds it again."""
+"""If a history does not answer, only one call waits. A probe notices when it is back."""
 
 import asyncio
 import itertools
@@ -35,15 +35,15 @@ from triggers.testing.redis_server import free_port
 
 TRIGGER = "book-order"
 
-#: Each claim is another worker's.
+#: Each claim comes from a different worker.
 WORKERS = itertools.count()
 
-#: What is done with a store, in a thread of its own or on an event loop.
+#: A use of a store, in a separate thread or on an event loop.
 Work = Callable[[HistoryStore], Awaitable[None]]
 
 
 class BlackHole:
-    """Accepts connections, counts them, and says nothing."""
+    """Accepts and counts connections, but never answers."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
@@ -78,7 +78,7 @@ def black_hole() -> Iterator[BlackHole]:
 
 @pytest.fixture(params=["redis", "postgres"])
 def server_url(request: pytest.FixtureRequest) -> str:
-    """The URL of an empty history on a server that a network stands before."""
+    """The URL of an empty history on a server behind a test network."""
     return cast("str", request.getfixturevalue(f"{request.param}_url"))
 
 
@@ -197,7 +197,7 @@ def test_closing_the_store_ends_the_probing(form: str, server_url: str, network:
 
 
 def given(url: str) -> Any:
-    """Return a client as users may hand it over, impatient."""
+    """Return an impatient client that a user could pass in."""
     kind: Any = redis.Redis
     return kind.from_url(url, socket_timeout=0.2, retry=Retry(NoBackoff(), 0))
 
@@ -211,7 +211,7 @@ def sqlalchemy_url(url: str) -> str:
     return url.replace("postgresql://", "postgresql+psycopg://")
 
 
-#: Handed over, and, so that the tests need not, closed with the store.
+#: The user passes these clients in. The store closes them, so that the tests do not have to.
 GIVEN: dict[str, tuple[str, Callable[[str], HistoryStore]]] = {
     "redis": ("redis_url", lambda url: RedisHistory(given(url))),
     "redis asyncio": ("redis_url", lambda url: RedisHistory(given_async(url))),

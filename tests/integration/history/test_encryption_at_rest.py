@@ -1,4 +1,4 @@
-"""Nothing of a message is found in what an encrypting store writes; and whoever has the key reads it."""
+"""An encrypting store writes nothing of a message in plain text. Anybody with the key can read it."""
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Journals do not grow for ever, and fingerprints whose time is over leave nothing behind."""
+"""Journals do not grow for ever, and expired fingerprints leave nothing behind."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_in_sql_the_first_call_of_a_process_deletes_old_lines(tmp_path: Path) ->
 
     assert before == 30
     assert len(drive(journal.read("book", "u-1", limit=1000))) < before
-    # Those of one millisecond are kept together.
+    # Redis keeps the lines of one millisecond together.
     assert len(drive(journal.read("book", "u-2", limit=1000))) >= 20
     assert len(drive(journal.read("other", "u-1"))) == 3
     drive(pooled.close())
@@ -85,7 +85,7 @@ SOON, DAY = timedelta(seconds=0.5), timedelta(days=1)
 
 
 def counted(url: str) -> int:
-    """Return how many fingerprints the server keeps."""
+    """Return the number of fingerprints on the server."""
     if url.startswith("redis"):
         client = connected(url)
         with client:

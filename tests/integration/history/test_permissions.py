@@ -1,4 +1,4 @@
-"""What an account may not do is found out for each use of a history, and nothing is written for it."""
+"""For each use of a history, the missing permissions of an account are found without writing anything."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ from triggers.providers.redis_streams import permissions as of_streams
 
 
 def refusals(url: str, *capabilities: Capability) -> Sequence[Refusal]:
-    """Return what an account is refused."""
+    """Return the permissions that an account is missing."""
     store = open_history(url)
     assert isinstance(store, TellingRefusals)
     try:
@@ -32,7 +32,7 @@ def refusals(url: str, *capabilities: Capability) -> Sequence[Refusal]:
         drive(store.close())
 
 
-#: What an account needs to connect, to load a script, and to be asked what it may do.
+#: An account needs these permissions to connect, to load a script, and to ask for its own permissions.
 ASKING = ("+@connection", "+multi", "+discard", "+acl|whoami", "+eval", "+info")
 
 

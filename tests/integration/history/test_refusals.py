@@ -1,4 +1,4 @@
-"""What a server refuses: for now, which is waited for, or for ever, which somebody has to mend."""
+"""A server refuses something: doubtless waits if it may pass, and stops if a person has to fix it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterator
@@ -24,7 +24,7 @@ TRIGGER = "book-order"
 
 
 def used(form: str, opened: Any, use: Callable[[Any], Awaitable[object]]) -> None:
-    """Use what was opened, in one form or the other, and close it."""
+    """Use a history or a provider, blocking or asyncio, and close it."""
 
     async def run(one: Any) -> None:
         try:
@@ -147,7 +147,7 @@ class TestRedisForEver:
 
 @contextmanager
 def replica(client: Any, *, stale: str) -> Generator[None, None, None]:
-    """Make a server a replica of one that is not there."""
+    """Make a server the replica of a server that does not exist."""
     with configured(client, replica_serve_stale_data=stale):
         client.execute_command("REPLICAOF", "127.0.0.1", "1")
         yield

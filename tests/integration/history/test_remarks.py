@@ -1,4 +1,4 @@
-"""Settings of servers that may lose something although most have them so: for doctor, and no false alarm."""
+"""Common server settings that may lose data: ``doubtless doctor`` mentions them, without a false alarm."""
 
 import subprocess
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What `doubtless size` says a history needs is what a filled one has."""
+"""`doubtless size` predicts the size of a filled history."""
 
 import sqlite3
 from contextlib import closing
@@ -20,7 +20,7 @@ from triggers.operations.sizes import STORES
 
 COST = {store.name: store for store in STORES}
 
-#: The least that tells: tables and the hashes of Redis grow in steps.
+#: The smallest number with a clear result, because tables and Redis hashes grow in steps.
 ENTRIES, RESULTS, LENGTH = 20_000, 2000, 500
 
 
@@ -37,12 +37,12 @@ def fill(store: HistoryStore) -> None:
 def keep(store: HistoryStore) -> None:
     results = kept_in(store).results
     for number in range(RESULTS):
-        kept = KeptResult(1_795_430_682_261_405, token_bytes(LENGTH))  # nothing that could be compressed
+        kept = KeptResult(1_795_430_682_261_405, token_bytes(LENGTH))  # cannot be compressed
         drive(results.put("orders", f"5f0c6b1e-9f5d-4a70-{number:012}", kept, timedelta(days=7)))
 
 
 def held_by(url: str) -> int:
-    """Return the bytes that are there."""
+    """Return the bytes that the history uses."""
     parts = urlsplit(url)
     if parts.scheme == "sqlite":
         file = parts.path.removeprefix("/")

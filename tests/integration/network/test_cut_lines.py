@@ -1,4 +1,4 @@
-"""A line that is cut at any moment, also in a handshake or a login, is an outage, never a wrong setting."""
+"""A connection that is cut at any moment, even in a login, is an outage and not a wrong setting."""
 
 import os
 import shutil
@@ -22,14 +22,14 @@ from triggers import open_provider
 from triggers.testing.postgres_server import PostgresServer
 from triggers.testing.redis_server import RedisServer, free_port
 
-#: The most chunks that come over a line while it is used once.
+#: One use of a connection receives at most so many chunks.
 MOST = 60
 
 pytestmark = [pytest.mark.prove, pytest.mark.timeout(600)]
 
 
 def cut_at_each_chunk(network: Network, use: Callable[[], None]) -> int:
-    """Use a line again and again, and cut it one chunk later each time; return how many chunks there are."""
+    """Use a connection again and again, and cut it one chunk later each time. Return the number of chunks."""
     for chunk in range(1, MOST):
         cut = network.cut_before(chunk)
         with suppress(UnavailableError):

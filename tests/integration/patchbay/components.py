@@ -1,4 +1,4 @@
-"""Components for the tests of the Patch Bay, what they have seen, and the files that wire them."""
+"""Components for the tests of the Patch Bay, the messages that they received, and the wiring files."""
 
 import asyncio
 from collections.abc import Callable, Generator, Sequence
@@ -21,10 +21,10 @@ from triggers.pipeline.parking.lot import ParkingLot
 from triggers.providers import Provider
 from triggers.providers.memory import MemoryProvider
 
-#: What each component has seen, in order; cleared by :func:`forget`.
+#: The messages that each component received, in order. :func:`forget` clears it.
 SEEN: dict[str, list[tuple[str, Message]]] = {}
 
-#: What the component ``service`` does with a message.
+#: The component ``service`` calls these functions with each message.
 DOES: list[Callable[[Message], None]] = []
 
 
@@ -38,7 +38,7 @@ def silent(_context: MessageContext) -> None:
 
 
 def telling(context: MessageContext) -> None:
-    """Send one message, however often a busy machine lets it start."""
+    """Send one message, even if a busy machine starts it several times."""
     if not SEEN.get("source"):
         SEEN["source"] = [("", Message(body="from the source"))]
         context.send("DEFAULT", "from the source")
@@ -83,7 +83,7 @@ def atomic(message: Message, connection: Connection, context: MessageContext) ->
 
 
 def looping(message: Message, context: MessageContext) -> None:
-    """Send on in an event loop that ends before what was sent may leave."""
+    """Send on in an event loop that ends before the sent message may leave."""
     seen("service").append(("", message))
     for act in DOES:
         act(message)
@@ -175,7 +175,7 @@ from = ["booked"]
 
 @dataclass(slots=True)
 class Patched:
-    """A Patch Bay on a database whose limbo has a clock of its own, at 0 at first."""
+    """A Patch Bay on a database. Its limbo has a test clock that starts at 0."""
 
     file: Path
     database: str
@@ -199,7 +199,7 @@ class Patched:
             bay.context("shop").send("DEFAULT", message)
 
     def run_at(self, now: int) -> None:
-        """Run until nothing comes any more, at an instant of limbo's clock."""
+        """Run at an instant of limbo's clock until no more messages come."""
         self.now = now
         for _ in range(20):
             with self.bay() as bay:
@@ -256,7 +256,7 @@ def wire(
     file.write_text(told)
     shared: dict[str, Provider] = {"main": MemoryProvider()} if provider == "memory://" else {}
     elsewhere = provider not in {None, database}
-    # Nobody can tell what waits there: rather wait a little longer.
+    # The number of waiting messages is unknown, so wait a little longer.
     idle = 0.3 if elsewhere and not shared else 0.12
     return Patched(file, database, idle=idle, elsewhere=elsewhere, providers=shared)
 

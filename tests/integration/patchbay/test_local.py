@@ -19,7 +19,7 @@ from triggers.patchbay.wiring.toml_reader import read_with_notes
 
 HERE = "tests.integration.patchbay.test_local"
 
-#: What the sink does, one after the other; then nothing.
+#: The errors that the sink raises, one for each message. Then it succeeds.
 FAILURES: list[Exception] = []
 THREADS: list[str] = []
 
@@ -48,7 +48,7 @@ def forward_atomically(message: Message, connection: Connection, context: Messag
 
 
 def forward_anyway(message: Message, connection: Connection, context: MessageContext) -> None:
-    """Write an effect, and go on where the sink fails."""
+    """Write an effect, and go on if the sink fails."""
     note(connection, "filter")
     try:
         context.send("OUT", {"of": message.uuid})
@@ -84,7 +84,7 @@ def book_in_session(message: Message, session: Session) -> None:
 
 
 def relay(message: Message, context: MessageContext) -> None:
-    """Send on to SQL-JMS, in whatever transaction there is; then fail as the test says."""
+    """Send on to SQL-JMS in the current transaction, if there is one. Then fail as the test says."""
     context.send("OUT", {"relayed": True}, uuid="relayed")
     sink(message)
 

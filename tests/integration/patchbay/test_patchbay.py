@@ -119,7 +119,7 @@ def test_an_untold_exception_is_given_up_at_once_and_may_be_sent_again(local: Wi
     patched.run_at(0)
     assert uuids("errors") == ["m1"]
 
-    DOES.clear()  # somebody mends the service, and sends the message once more
+    DOES.clear()  # somebody fixes the service, and sends the message again
     patched.send(Message(body="hello", uuid="m1"))
     patched.run_at(0)
 
@@ -179,7 +179,7 @@ def test_an_atomic_sink_has_its_effect_and_what_it_sends_once_and_together(
     patched = wire(tmp_path, sql_database, component=component, terms='max_attempts = 3, delay = "1s"')
     patched.rows("CREATE TABLE effects (uuid TEXT)")
     patched.prepare()
-    DOES.append(fails_until(2))  # after it has written and sent
+    DOES.append(fails_until(2))  # after the service has written and sent
     patched.send(Message(body="hello", uuid="m1"))
 
     patched.run_at(0)
@@ -350,7 +350,7 @@ def test_sources_start_when_every_input_can_receive(tmp_path: Path) -> None:
     text_of = patched.file.read_text()
     patched.file.write_text(text_of.replace("components:silent", "components:telling"))
 
-    patched.run_at(0)  # a topic keeps nothing for those who are not subscribed yet
+    patched.run_at(0)  # a topic keeps no messages for later subscribers
 
     assert [message.body for _, message in seen("service")] == ["from the source"]
 

@@ -1,4 +1,4 @@
-"""Rows in limbo that are no message, among good ones: they are parked whole, once, and stop nothing."""
+"""Some rows in limbo are not valid messages. They are parked whole and once, and good rows go on."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from triggers.events import Cause, RetrievalFailureEvent
 from triggers.patchbay.releaser import Releaser
 from triggers.pipeline.parking.lot import ParkingLot
 
-#: What may be wrong with a message on either database, and on SQLite, whose columns have no types.
+#: Ways to damage a message on both databases. SQLite allows more, because its columns have no types.
 ANYWHERE = [
     "UPDATE dms_limbo_msg SET msg_class = 'MapMessage', msg_class_type = 2 WHERE msg_id = :id",
     "UPDATE dms_limbo_state SET priority = 99 WHERE msg_id = :id",
@@ -33,7 +33,7 @@ SQLITE = [
 
 
 def spoil(patched: Patched, name: str) -> list[int]:
-    """Make the messages odd whose uuids begin with a name, each in a way of its own; return their ids."""
+    """Damage the messages with uuids that begin with ``name``, each in a different way. Return their ids."""
     engine = create_engine(patched.database.replace("postgresql:", "postgresql+psycopg:"))
     ways = [*ANYWHERE, *(SQLITE if engine.dialect.name == "sqlite" else ())]
     with engine.begin() as connection:

@@ -1,4 +1,4 @@
-"""Messages that wait in limbo for another attempt while somebody changes the redelivery of their input."""
+"""Messages wait in limbo for another attempt while somebody changes the redelivery of their input."""
 
 import re
 import threading
@@ -88,7 +88,7 @@ def test_a_message_that_is_in_progress_elsewhere_waits_in_limbo(patched: Patched
         running = threading.Thread(target=bay.run)
         running.start()
         try:
-            # While it is taken it has one attempt more.
+            # While a consumer holds it, it has one attempt more.
             eventually(lambda: patched.waiting() not in ([(1, 60_000)], [(2, 60_000)]), patience(10))
         finally:
             bay.stop()

@@ -17,7 +17,7 @@ def shop(sql_database: str) -> Iterator[Shop]:
 
 @pytest.fixture
 def made(shop: Shop) -> Iterator[Make]:
-    """Return what makes a trigger of a service; all are closed at the end."""
+    """Return a function that makes a trigger of a service. All triggers are closed at the end."""
     triggers: list[Trigger[..., Any]] = []
 
     def make(service: Callable[..., Any], destination: str = "orders", **settings: Any) -> Trigger[..., Any]:

@@ -1,4 +1,4 @@
-"""Dies when it has kept the fingerprint of a body, and not yet claimed: ``dying_claim URL BODY``."""
+"""Stores the fingerprint of a body, and dies before the claim: ``dying_claim URL BODY``."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Many atomic triggers at once, one inside another, and under serializable isolation."""
+"""Many atomic triggers run together, one inside another, and under serializable isolation."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ Make = Callable[..., Trigger[..., Any]]
 
 @pytest.fixture
 def made() -> Iterator[Make]:
-    """Return what makes an atomic trigger of a service; all are closed at the end."""
+    """Return a function that makes an atomic trigger of a service. All triggers are closed at the end."""
     triggers: list[Trigger[..., Any]] = []
 
     def make(service: Callable[..., Any], history: str, **settings: Any) -> Trigger[..., Any]:
@@ -34,7 +34,7 @@ def made() -> Iterator[Make]:
 
 
 def do_nothing(message: Message) -> None:
-    """Take a message, and have no effect."""
+    """Accept a message, without an effect."""
 
 
 @pytest.mark.parametrize("crowd", [20, 50])
@@ -125,7 +125,7 @@ def test_conflicts_of_serializable_transactions_suspend_nothing(postgres_url: st
     ]
 
     def deliver(each: tuple[Trigger[..., Any], Message]) -> bool:
-        """Deliver a message until it is acknowledged; return whether anything was suspended meanwhile."""
+        """Deliver a message until it is acknowledged. Return whether the trigger was suspended meanwhile."""
         while True:
             outcome = each[0].handle(each[1])
             if outcome.acknowledge or outcome.suspend:

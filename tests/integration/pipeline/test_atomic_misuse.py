@@ -1,7 +1,7 @@
-"""What a service may do to the session or connection that it is given, and what becomes of its message.
+"""A service misuses the session or connection that it receives.
 
-Whatever it does, its neighbours are booked once, the trigger is not suspended, and the message is never taken
-for done without its effect.
+Its neighbours are still booked once, and the trigger is not suspended. The message is never completed without
+its effect.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from history.entry import EntryOutcome
 from tests.integration.helpers.atomic_shop import INSERT, Make, Shop
 from triggers import Message
 
-#: What a service does besides its effect: before it, or after it.
+#: Something that a service does before or after its effect.
 Deed = Callable[[Any], object]
 
 
@@ -77,7 +77,7 @@ CONNECTIONS: dict[str, Deed] = {
 }
 
 CASES = [
-    # A rollback after the effect is the service's own word that it wants none.
+    # With a rollback after the effect, the service itself says that it wants no effect.
     *((Session, name, "after") for name in SESSIONS if name != "rollback"),
     *((Session, name, "before") for name in SESSIONS),
     *((Connection, name, place) for name in CONNECTIONS for place in ("before", "after")),
@@ -102,7 +102,7 @@ def service(request: pytest.FixtureRequest) -> Callable[..., None]:
 
 
 def is_settled(shop: Shop, uuid: str) -> bool:
-    """Whether a message that is known as done has its effect, once; one that is parked may have it."""
+    """Whether a completed message has its effect exactly once. A parked message may have it."""
     effects = shop.booked().count(uuid)
     return effects <= 1 and (shop.outcome(uuid) is not EntryOutcome.OK or effects == 1)
 
@@ -124,7 +124,7 @@ def test_what_shares_its_transaction_goes_on(shop: Shop, made: Make, service: Ca
     book = made(service)
     waiting = dict.fromkeys(("a", "b", "odd", "c", "d"), 1)
 
-    for _ in range(20):  # as a provider delivers again what was given back
+    for _ in range(20):  # as a provider delivers a recovered message again
         messages = [Message(body={}, uuid=uuid, delivery_count=count) for uuid, count in waiting.items()]
         outcomes = book.handle_batch(messages)
         assert not any(outcome.suspend for outcome in outcomes)
@@ -177,11 +177,11 @@ def is_closed(driver: Any) -> bool:
         return bool(driver.closed)
     try:
         return driver.total_changes is None
-    except ValueError:  # as aiosqlite says it
+    except ValueError:  # the error of aiosqlite
         return True
 
 
-#: What a service leaves in the session of its connection, and what says in the next service that it is there.
+#: A service leaves something in its session. The query shows whether the next service sees it.
 LEFT = {
     "postgresql": {
         "a role": ("SET ROLE tenant", "SELECT current_user = 'tenant'"),
@@ -259,5 +259,5 @@ def test_how_a_service_sets_its_driver_reaches_no_other_service(shop: Shop, made
 
 
 def dict_row(cursor: Any, *_: Any) -> Any:
-    """Return what makes each row a dictionary, as sqlite3 and psycopg call it."""
+    """Return a row factory for dictionaries, for sqlite3 and for psycopg."""
     raise AssertionError("no other statement uses it")

@@ -1,4 +1,4 @@
-"""What an atomic message asks the server for: little, and nothing of it lost where a connection had died."""
+"""An atomic message needs few round trips, and loses nothing if its connection had died."""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -19,11 +19,11 @@ from triggers.providers.sqljms.provider import SqlJms
 
 QUEUE = "queue://orders"
 
-#: A claim, the service's own statement, and the commit, with which the entry's end and the message's go.
+#: A claim, the service's statement, and the commit. The commit also completes the entry and the message.
 WAITED_FOR = 3
 
 
-#: Has a trigger handle the next message of the queue.
+#: Lets a trigger handle the next message of the queue.
 Deliver = Callable[[Trigger[..., Any]], Outcome]
 
 
@@ -52,7 +52,7 @@ def book(message: Message, connection: Connection) -> int:
 
 
 def statements_of(history: SqlHistory) -> list[str]:
-    """Return a list that grows with each statement whose answer somebody waits for."""
+    """Return a list that grows with each statement for which the caller waits."""
     seen: list[str] = []
     engine = history._engine  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  (nobody else has it)
     assert isinstance(engine, Engine)
@@ -76,7 +76,7 @@ def test_a_lone_message_waits_for_three_answers(shop: Shop, history: SqlHistory,
 
 @pytest.fixture
 def queue(postgres_url: str) -> Iterator[Deliver]:
-    """Return what sends a message to a queue of the same database, and has a trigger handle it."""
+    """Return a function that sends a message to a queue of the same database and lets a trigger handle it."""
     provider = SqlJms.from_url(postgres_url)
     receiver = drive(provider.open_receiver(QUEUE, subscription="book", name="one"))
     numbers = count()

@@ -1,4 +1,4 @@
-"""Prefetched messages of an atomic trigger: one transaction for several, and to each its own fate."""
+"""Prefetched messages of an atomic trigger share a transaction, but each has its own outcome."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -17,7 +17,7 @@ UUIDS = [f"u{number}" for number in range(10)]
 
 @pytest.fixture(autouse=True)
 def no_haste(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a machine that is busy with other things count as quick."""
+    """Let a busy machine count as quick."""
     monkeypatch.setattr(pace, "LONGEST", float("inf"))
 
 
@@ -79,7 +79,7 @@ def test_where_the_common_transaction_fails_each_has_one_of_its_own(postgres_url
 
     with shop_at(postgres_url) as shop, closing(book):
         with shop.engine.begin() as connection:
-            # Nobody notices before the commit.
+            # The failure appears only at the commit.
             connection.execute(text("CREATE TABLE stock (item TEXT UNIQUE DEFERRABLE INITIALLY DEFERRED)"))
             connection.execute(text("INSERT INTO stock VALUES ('u5')"))
         send(postgres_url, QUEUE, *UUIDS)

@@ -140,7 +140,7 @@ class TestFailures:
 
         outcome = made(swallow).handle(sent())
 
-        if shop.url.startswith("sqlite"):  # whose transactions survive a failed statement
+        if shop.url.startswith("sqlite"):  # its transactions survive a failed statement
             assert (outcome.error, shop.booked()) == (None, ["u-1"])
         else:
             assert outcome.error is not None
@@ -151,7 +151,7 @@ class TestFailures:
     def test_a_service_may_not_end_the_transaction(self, shop: Shop, made: Make, end: str) -> None:
         def tear(message: Message, connection: Connection) -> None:
             insert(message, connection)
-            if end == "ROLLBACK":  # behind our back
+            if end == "ROLLBACK":  # without telling doubtless
                 connection.exec_driver_sql(end)
             else:
                 getattr(connection, end)()

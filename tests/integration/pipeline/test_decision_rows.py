@@ -1,4 +1,4 @@
-"""The rows of the decision table on real servers: what is answered, left behind, parked and told.
+"""The rows of the decision table on real servers: the answer, the entry, the parked message and the event.
 
 The design's table is in ``tests/unit/triggers/detection/decision_table.md``; the numbers here are its rows.
 """
@@ -36,7 +36,7 @@ ALIVE = timedelta(minutes=5)
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One row: what it meets, and everything that must become of it. ``then`` is the next delivery's row."""
+    """One row: its conditions, and all its results. ``then`` is the row of the next delivery."""
 
     row: int
     told: str
@@ -274,7 +274,7 @@ def unread(entry: Any) -> object:
 
 @dataclass(frozen=True, kw_only=True)
 class Away:
-    """One row of a history that cannot be reached; ``then`` is the next delivery's row once it can."""
+    """One row with an unreachable history. ``then`` is the next delivery's row after the outage."""
 
     row: int
     told: str

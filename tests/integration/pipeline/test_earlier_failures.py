@@ -1,4 +1,4 @@
-"""A transacted service failed on an earlier delivery, and its message is given up: the copy says why."""
+"""A transacted service failed in an earlier delivery. The message is given up, and its copy says why."""
 
 import logging
 from collections.abc import Callable

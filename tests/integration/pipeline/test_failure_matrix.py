@@ -26,7 +26,7 @@ NAME, UUID = "book", "u-1"
 
 
 class Died(BaseException):
-    """Stands for the death of the process: nothing below catches it."""
+    """Simulates the death of the process. No code below catches it."""
 
 
 class First(NamedTuple):
@@ -84,14 +84,14 @@ FIRST, NEXT = lines_of(First), lines_of(Next)
 
 
 def line_for(lines: Sequence[L], **facts: str) -> L:
-    """Return the first line that is for these facts."""
+    """Return the first line that matches these facts."""
     return next(
         line for line in lines if all(getattr(line, name) in {"any", fact} for name, fact in facts.items())
     )
 
 
 class Service:
-    """Fails as its name says, and counts its runs."""
+    """Fails according to its name, and counts its runs."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -120,7 +120,7 @@ def resolver_of(name: str) -> Any:
 
 @dataclass(frozen=True)
 class Store:
-    """A kind of history: one that answers, and how to reach one that does not."""
+    """A kind of history: the URL of a working history, and the URL of an unreachable history."""
 
     url: str
     away_url: str
@@ -130,7 +130,7 @@ class Store:
         return "absent" if entry is None else str(entry.outcome or entry.state)
 
 
-#: Redis for every cell; a file, where no history is away or off, for there the entry is looked at.
+#: Every cell on Redis and on a file. On a file, cells without a working history run only in ``make prove``.
 WHERE = [
     *(pytest.param(cell, "redis", id=f"{cell}-redis") for cell in CELLS),
     *(
@@ -145,7 +145,7 @@ WHERE = [
 @pytest.fixture
 def store(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     if kind == "redis":
-        # One that was there and is gone: nobody listens any more.
+        # A server that is gone: nobody listens on its port any more.
         yield Store(cast("str", request.getfixturevalue("redis_url")), f"redis://127.0.0.1:{closed_port()}")
         return
     locked = sqlite3.connect(tmp_path / "locked.sqlite3", isolation_level=None)
@@ -180,7 +180,7 @@ def made(cell: Cell, store: Store, service: Service, folder: Path) -> Trigger[..
 
 
 def handled(book: Trigger[..., None], count: int) -> Outcome | None:
-    """Deliver the message; None when the process "died"."""
+    """Deliver the message. Return None if the process "died"."""
     try:
         return book.handle(Message(uuid=UUID, body="x", delivery_count=count))
     except Died:

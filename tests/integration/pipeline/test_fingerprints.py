@@ -1,4 +1,4 @@
-"""A message that has another one's uuid and another body is neither run nor lost as a duplicate."""
+"""A message with the uuid of another message but a different body does not run, and is not lost."""
 
 import signal
 import subprocess
@@ -59,7 +59,7 @@ def is_another(outcome: Outcome) -> bool:
 
 
 def die_before_the_claim(url: str, body: str) -> None:
-    """Let another process keep the fingerprint of a body, and be killed before its claim."""
+    """Let another process store the fingerprint of a body, and kill it before its claim."""
     words = [sys.executable, "-m", "tests.integration.pipeline.dying_claim", url, body]
     died = subprocess.run(words, cwd=ROOT, check=False, capture_output=True)
     assert died.returncode == -signal.SIGKILL, died.stderr.decode()
@@ -164,7 +164,7 @@ class TestEachHistory:
 
 class TestItsParkedCopy:
     def store_and_copy(self, runs: list[Any]) -> tuple[MemoryHistory, Any, Outcome]:
-        """Return a history in which a fingerprint stands without an entry, and a copy of another body."""
+        """Return a history with a fingerprint but no entry, and a copy with a different body."""
         store = MemoryHistory()
         book = booking(store, runs)
         living = book.settings.history_time_to_live
@@ -197,7 +197,7 @@ class TestItsParkedCopy:
 
 
 class Lasting(Fingerprints):
-    """Notes for how long fingerprints are kept."""
+    """Notes the time to live of the fingerprints."""
 
     def __init__(self) -> None:
         super().__init__(MemoryHistory().records)
@@ -212,7 +212,7 @@ class Lasting(Fingerprints):
 
 
 class Recorder(MemoryHistory):
-    """A history that notes for how long it keeps fingerprints."""
+    """A history that notes the time to live of its fingerprints."""
 
     def __init__(self) -> None:
         super().__init__()

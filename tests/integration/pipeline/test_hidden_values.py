@@ -1,4 +1,4 @@
-"""What a database says of the rows of an atomic service goes neither into the log nor beside the message."""
+"""Database errors quote rows of an atomic service. The log and the parked message do not contain them."""
 
 import pytest
 from sqlalchemy import Connection, text

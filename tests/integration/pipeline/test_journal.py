@@ -1,4 +1,4 @@
-"""The journal on real servers: beside the history, elsewhere, of atomic triggers, and while it is away."""
+"""The journal on real servers: with the history, elsewhere, for atomic triggers, and during an outage."""
 
 from collections.abc import Sequence
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""A duplicate gets the result of the run that completed its entry, and of no other one."""
+"""A duplicate gets the result of the run that completed its entry, never of another run."""
 
 import logging
 import pickle
@@ -31,7 +31,7 @@ ONE = Message(body="", uuid="u-1")
 
 
 def receipts(history: Any, **options: Any) -> Any:
-    """Return a trigger whose results say which run made them."""
+    """Return a trigger that puts the number of the run into its result."""
     runs: list[str | None] = []
 
     given: dict[str, Any] = {"history": history, "keep_result": True} | options
@@ -198,7 +198,7 @@ def test_what_cannot_be_kept_is_completed_and_said_once(
 
 @dataclass
 class Till:
-    """A service that is an object, and has no hash."""
+    """A service that is an object without a hash."""
 
     number: int
 

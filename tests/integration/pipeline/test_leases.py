@@ -1,4 +1,4 @@
-"""Leases are renewed while a service runs, however busy it is, and a run that lost its own is told."""
+"""Leases are renewed while a service runs, however busy it is. A run that lost its lease is informed."""
 
 import asyncio
 import threading
@@ -23,13 +23,13 @@ from triggers.pipeline.run import Run
 
 LEASE = timedelta(seconds=1)
 
-#: How long a service under test runs: long enough for a lease that is not renewed to be over.
+#: A service under test runs so long that a lease without renewal ends.
 LONG = 2.0
 
 
 @contextmanager
 def running(book: Trigger[..., Any], message: Message) -> Generator[list[Outcome]]:
-    """Handle a message in a thread while the block runs; it has ended afterwards."""
+    """Handle a message in a thread while the block runs. At the end of the block, wait for the thread."""
     outcomes: list[Outcome] = []
     thread = threading.Thread(target=lambda: outcomes.append(book.handle(message)))
     thread.start()
@@ -44,7 +44,7 @@ def entry_of(store: HistoryStore) -> Entry | None:
 
 
 def compute_for(seconds: float) -> int:
-    """Keep the interpreter busy, as a service does that never waits."""
+    """Keep the interpreter busy, like a service that never waits."""
     until, number = time.monotonic() + seconds, 0
     while time.monotonic() < until:
         number = (number * 31 + 7) % 1_000_003
@@ -52,7 +52,7 @@ def compute_for(seconds: float) -> int:
 
 
 def take_over(store: HistoryStore, begun: threading.Event) -> None:
-    """Do what another consumer does once it takes the run for dead; the service has begun."""
+    """Take the entry over, like a consumer that considers the run dead. The service has begun."""
     assert begun.wait(PATIENCE)
     entry = eventually(lambda: entry_of(store))
     assert drive(store.take_over("book", "u-1", "somebody else", LEASE, entry.fence)) is not None
@@ -189,7 +189,7 @@ def test_only_the_runs_that_are_still_held_keep_their_leases(store: HistoryStore
 
 
 def alive(store: HistoryStore, uuids: list[str]) -> list[bool]:
-    """Return which leases have not ended."""
+    """Return the leases that have not ended."""
     return [entry is not None and entry.lease_alive for entry in drive(store.lookup("book", uuids))]
 
 

@@ -1,4 +1,4 @@
-"""What is delivered again and again is parked once, and its copies are counted."""
+"""A message that is delivered again and again is parked once, and its copies are counted."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,7 @@
-"""With ``redact=`` no card number of an error or a resolver leaves a run; the parked message stays whole."""
+"""With ``redact=``, no output of a run contains a card number from an error or a resolver.
+
+Only the parked message itself stays whole.
+"""
 
 import asyncio
 import logging
@@ -31,7 +34,7 @@ MARKER = "(redacted: card number)"
 
 
 class Declined(Exception):  # noqa: N818  (as users name them)
-    """Says in its text and in its cause what its message holds."""
+    """Quotes its message in its text and in its cause."""
 
 
 def decline() -> None:
@@ -39,7 +42,7 @@ def decline() -> None:
 
 
 class Left:
-    """Everything that a run leaves behind, as text."""
+    """All outputs of a run, as text."""
 
     def __init__(self, url: str, caplog: pytest.LogCaptureFixture) -> None:
         self.url, self.caplog = url, caplog
@@ -54,7 +57,7 @@ class Left:
             drive(store.close())
 
     def texts(self, uuid: str = "card-1") -> dict[str, str]:
-        """Return what is to be free of card numbers; the message itself is not."""
+        """Return the texts that must not contain card numbers: everything but the message itself."""
         flush_events()
         store = open_history(self.url)
         try:
@@ -71,7 +74,7 @@ class Left:
             drive(store.close())
 
     def with_words(self, words: str) -> set[str]:
-        """Return the names of the texts that hold these words."""
+        """Return the names of the texts that contain these words."""
         return {name for name, text in self.texts().items() if words in text}
 
     def _log(self) -> str:
@@ -81,7 +84,7 @@ class Left:
 
 @pytest.fixture
 def left(history_url: str, caplog: pytest.LogCaptureFixture) -> Iterator[Left]:
-    for name in ("history", "triggers"):  # not those of drivers, which log whole statements
+    for name in ("history", "triggers"):  # without the loggers of drivers, which log whole statements
         caplog.set_level(logging.DEBUG, name)
     found = Left(history_url, caplog)
     subscriptions = [on_retrieval_failure("book")(handler) for handler in (found.events.append, LogSink())]
@@ -181,7 +184,7 @@ Ask = Callable[[str, str, Message, object], Resolved]
 
 
 def after_a_death(run: Any, url: str, resolver: Ask) -> Outcome:
-    """Run a message whose first run died, so that the resolver is asked about it."""
+    """Let the first run of a message die. The second run then asks the resolver."""
     with pytest.raises(KeyboardInterrupt):
         run(url, interrupt, redact=CARD_NUMBERS, lease=None, resolver=resolver)
     outcome: Outcome = run(url, interrupt, redact=CARD_NUMBERS, lease=None, resolver=resolver)

@@ -22,7 +22,7 @@ def send(url: str, *messages: Message) -> None:
 
 
 def add_route(lane: Lane, book: AnyTrigger, name: str, wanted: Any, ran: list[str]) -> None:
-    """Add a rule whose service notes that it ran."""
+    """Add a rule with a service that notes its runs."""
 
     def service(message: Message) -> None:
         ran.append(f"{name} {message.uuid}")

@@ -1,4 +1,4 @@
-"""What an atomic service sends to SQL-JMS in its own database is committed with its effects."""
+"""If an atomic service sends to SQL-JMS in its own database, the message is committed with its effects."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("fresh_components")
 
 
 class Shop:
-    """An atomic trigger whose service writes an effect and sends, and a producer in the same database."""
+    """An atomic trigger and a producer in the same database. The service writes an effect and sends."""
 
     def __init__(self, url: str) -> None:
         self.url = url

@@ -1,4 +1,4 @@
-"""Many tasks whose time is over at any moment of their message leave nothing behind."""
+"""Many tasks time out, each at a random moment of its message. They leave nothing behind."""
 
 import asyncio
 import random
@@ -46,7 +46,7 @@ class Booking:
 
 
 async def storm(book: Booking) -> list[str]:
-    """Deliver many messages, each with too little time or just enough; return their uuids."""
+    """Deliver many messages, some with too little time and some with just enough. Return their uuids."""
     one, chance = await book.seconds_of_one(), random.Random(1)  # noqa: S311  (the same storm in each run)
 
     async def deliver(uuid: str) -> None:

@@ -1,4 +1,4 @@
-"""A trigger whose process or history goes away while its service runs, on real servers."""
+"""A trigger loses its process or its history while its service runs, on real servers."""
 
 import logging
 from collections.abc import Iterator
@@ -182,7 +182,7 @@ class TestRedis:
 
 
 def fill_disk(client: Any, folder: Path) -> None:
-    """Make the next snapshot fail; a server that is told to care refuses every write from then on."""
+    """Make a snapshot fail. After that, a server with ``stop-writes-on-bgsave-error`` refuses all writes."""
     for file in folder.iterdir():
         file.unlink()
     folder.rmdir()

@@ -1,4 +1,4 @@
-"""A claim whose answer never comes makes no message In Doubt: who made it knows that nothing ran under it."""
+"""If the answer to a claim never comes, its messages are not In Doubt: the claimer knows that nothing ran."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ UUIDS = [f"u{number}" for number in range(5)]
 
 
 class Losing:
-    """A history whose answers are lost while ``loses`` names a verb, after it has done what was asked."""
+    """A history that does its work, but loses its answer while ``loses`` names the verb."""
 
     def __init__(self, store: HistoryStore) -> None:
         self._store = store

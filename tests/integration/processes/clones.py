@@ -1,9 +1,9 @@
-"""A parent that forks two clones, both process 1 as in namespaces of their own, which get one message each.
+"""A parent forks two clones. Both look like process 1 of their own namespace, and each gets one message.
 
     python -m tests.integration.processes.clones HISTORY_URL FOLDER
 
-The clones handle copies of one message at once; each run of the service leaves a file in FOLDER, and waits
-until the other clone runs it, too, or knows that it must not. Prints what became of each copy.
+The clones handle copies of one message together. Each run of the service writes a file to FOLDER. It then
+waits until the other clone also runs the message, or knows that it must not. Prints the outcome of each copy.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The shipped alerts, as Prometheus itself judges them: each fault fires its alerts, and no others."""
+"""Prometheus itself evaluates the shipped alerts: each fault fires its alerts, and no others."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from tests.fixtures.needed import missing
 
 RULES = ROOT / "triggers/metrics/alerts.yml"
 
-#: What consumers report while all is well, as series of promtool: a value, then its growth each minute.
+#: Healthy consumers report these series of promtool: a value, then its growth each minute.
 HEALTHY = {
     'doubtless_history_up{trigger="book"}': "1x60",
     'doubtless_provider_up{trigger="book"}': "1x60",
@@ -37,7 +37,7 @@ HEALTHY = {
     'doubtless_spark_query_terminations_total{query="load",outcome="failed"}': "0x60",
 }
 
-#: By the fault: what is reported instead, from the 30th minute on, and which alerts fire.
+#: For each fault: the series from the 30th minute on, and the alerts that fire.
 FAULTS: dict[str, tuple[dict[str, str], set[str]]] = {
     "none": ({}, set()),
     "history": (

@@ -1,4 +1,4 @@
-"""Clones of a process that meet one message: forked from one parent, and each process 1 of a namespace."""
+"""Clones of a process meet one message. They are forks of one parent, and each is process 1."""
 
 import subprocess
 import sys

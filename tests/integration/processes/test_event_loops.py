@@ -1,4 +1,4 @@
-"""A program that runs one event loop after the other keeps nothing of those that are closed."""
+"""A program runs one event loop after another. It keeps nothing of a closed loop."""
 
 import asyncio
 import gc
@@ -19,7 +19,7 @@ LOOPS = 30
 
 
 def held() -> tuple[int, int]:
-    """How many connections and threads this process has, without those that nobody has any more.
+    """Count the connections and threads of this process, after a garbage collection.
 
     Files are not counted: SQLite itself keeps them for its next connection while another one is open.
     """
@@ -29,14 +29,14 @@ def held() -> tuple[int, int]:
 
 @pytest.fixture(autouse=True)
 def leaving_nothing_behind() -> Iterator[None]:
-    """End what the last loop had within the test, for drivers warn of it."""
+    """Collect the objects of the last loop inside the test, because drivers warn about them."""
     yield
     gc.collect()
 
 
 @pytest.fixture(params=["redis", "sqlite"])
 def history(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where messages are remembered."""
+    """The URL of the history."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/history.db"
     return str(request.getfixturevalue("redis_url"))
@@ -61,7 +61,7 @@ def test_a_trigger_keeps_the_connections_of_the_last_loop_only(history: str) -> 
 
 def senders() -> int:
     gc.collect()
-    # Not isinstance(), which asks objects for their class: some of other tests refuse to tell.
+    # Not isinstance(): it asks objects for their class, and some objects of other tests refuse that.
     return sum(type(one) is Sender for one in gc.get_objects())
 
 

@@ -1,4 +1,4 @@
-"""What holds connections, threads and locks, used before a fork and by parent and children after it."""
+"""Objects with connections, threads or locks still work after a fork, in the parent and in the children."""
 
 import asyncio
 import os
@@ -44,7 +44,7 @@ def run_of(uuid: str, fence: int, owner: str) -> Run:
 
 
 def run_in_children(work: Callable[[int], object]) -> list[int]:
-    """Do something in forked children at once; return their process ids."""
+    """Call ``work`` in forked children that run together. Return their process ids."""
     return [fork(_blocking(partial(work, number)), blocking=True) for number in range(CHILDREN)]
 
 
@@ -54,7 +54,7 @@ def tell_often(sink: Callable[[RetrievalFailureEvent], object]) -> None:
 
 
 def all_done(children: list[int]) -> bool:
-    """Wait for children, and tell whether all have done their work."""
+    """Wait for the children, and return whether all succeeded."""
     return list(asyncio.run(ended(children))) == [DONE] * len(children)
 
 
@@ -74,7 +74,7 @@ class TestSqlite:
         child = fork(_blocking(claim_then_wait), blocking=True)
         os.read(gone[0], 1)
         drive(claim_one(store, "u4", "parent"))
-        drive(store.close())  # were it the last one, it would take the write-ahead log away
+        drive(store.close())  # the last connection would delete the write-ahead log
         os.write(go[1], b".")
 
         assert all_done([child])
@@ -196,7 +196,7 @@ class TestSinks:
     def test_the_webhook_has_connections_of_its_own_in_each_process(self) -> None:
         with WebhookServer() as server:
             handler: Any = server.RequestHandlerClass
-            handler.protocol_version = "HTTP/1.1"  # which would keep the connection
+            handler.protocol_version = "HTTP/1.1"  # it would keep the connection open
             retry = Retry(max_attempts=0)
             sink = WebhookSink(f"{server.url}/hook", retry=retry, timeout=timedelta(seconds=5))
             sink(event())

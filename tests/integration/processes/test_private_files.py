@@ -1,4 +1,4 @@
-"""Files that hold messages: only their user may read them, from the moment they are there."""
+"""Only their user may read files with messages, from the moment when they are created."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ from triggers.sinks import SqlTableSink
 
 @pytest.fixture(autouse=True)
 def _generous_umask() -> Iterator[None]:
-    """Let the umask forbid nothing, so that every mode is what was asked for."""
+    """Set a umask that forbids nothing, so that each file gets the requested mode."""
     before = os.umask(0)
     yield
     os.umask(before)
@@ -108,7 +108,7 @@ def test_making_a_file_private_lets_go_of_no_lock_on_it(tmp_path: Path) -> None:
 
 
 def is_locked(file: Path) -> bool:
-    """Whether another process finds it locked; one of our own would not be told so."""
+    """Whether another process finds the file locked. A connection of this process would not see the lock."""
     look = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('SELECT * FROM t')"
     ended = subprocess.run([sys.executable, "-c", look, file], capture_output=True, text=True, check=False)
     return "database is locked" in ended.stderr
@@ -235,7 +235,7 @@ def test_only_its_user_may_read_the_events_of_a_sink(tmp_path: Path) -> None:
 
 
 def carried(folder: Path) -> dict[str, str]:
-    """Put a message into an inbox, and return the modes of what is there."""
+    """Put a message into an inbox, and return the modes of its files."""
     carrier = DirectoryCarrier(folder)
     carrier.put("till", b"secret")
     carrier.close()

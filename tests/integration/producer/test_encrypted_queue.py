@@ -1,4 +1,4 @@
-"""The client-side queue with a key: what is on disk, who reads it, and what waits for a key."""
+"""The client-side queue with a key: the data on disk, its readers, and messages that wait for a key."""
 
 import sqlite3
 from pathlib import Path

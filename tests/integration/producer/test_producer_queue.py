@@ -1,4 +1,4 @@
-"""The client-side queue: what waits on disk, in which order it leaves, and what is given up."""
+"""The client-side queue: messages wait on disk, leave in order, or are given up."""
 
 import logging
 import sqlite3
@@ -44,7 +44,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def sender(line: Any, file: Path, *, shell: StillShell | None = None, **settings: Any) -> Sender:
-    """Return a sender that drains when it is told, and never beside the test."""
+    """Return a sender that drains only when the test says so."""
     told: dict[str, Any] = {
         "alias": "shop",
         "queue": file,
@@ -64,7 +64,7 @@ def queue_of(one: Sender) -> ClientQueue:
 
 
 def send(one: Sender, *uuids: str, destination: str = "orders", **options: Any) -> list[bool]:
-    """Send a message for each uuid, and tell which were queued."""
+    """Send a message for each uuid, and return which of them were queued."""
     sent = [
         drive(one.send(destination, [compose(destination, uuid, uuid=uuid, **options)])) for uuid in uuids
     ]
@@ -79,7 +79,7 @@ def drain(one: Sender) -> tuple[int, int, int]:
 
 @contextmanager
 def handling(handler: DeliveryFailureHandler, alias: str = "*") -> Generator[None]:
-    """Have a handler called about events while entered."""
+    """Inside the block, call a handler for each event."""
     subscription = on_delivery_failure(alias)(handler)
     try:
         yield
@@ -267,7 +267,7 @@ class TestDraining:
 
 
 class Refusing(MemoryProvider):
-    """Refuses some bodies, for good or each time they come, as a broker with limits does."""
+    """Refuses some bodies, finally or each time, like a broker with limits."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__()
@@ -288,7 +288,7 @@ class Refusing(MemoryProvider):
 
 
 class Unasked(MemoryProvider):
-    """Has no ping, and refuses whatever it is sent."""
+    """Has no ping, and refuses every message."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -301,7 +301,7 @@ class Unasked(MemoryProvider):
 
 
 def poisoned(error: Exception, file: Path, **settings: Any) -> tuple[Refusing, Sender]:
-    """Return a queue in which a message stands that the provider refuses."""
+    """Return a queue with a message that the provider refuses."""
     provider = Refusing(error)
     one = sender(provider, file, **settings)
     messages = [
@@ -403,7 +403,7 @@ class TestGivingUp:
 
     def test_a_destination_that_is_held_up_holds_no_other_up(self, file: Path) -> None:
         provider, one = poisoned(RuntimeError("no"), file)
-        assert send(one, "before", destination="others") == [True]  # who knows whether the provider is there?
+        assert send(one, "before", destination="others") == [True]  # the provider may be away
         drain(one)
 
         assert send(one, "behind") == [True]
@@ -610,7 +610,7 @@ class TestFile:
     ) -> None:
         queue, another = ClientQueue(file, alias="shop"), ClientQueue(file, alias="shop")
         queue.put("orders", [Message(body="x", uuid="lost")])
-        file.with_name("kept").hardlink_to(file)  # so that the new file has a number of its own
+        file.with_name("kept").hardlink_to(file)  # so that the new file gets a different inode number
         file.unlink()
         queue.put("orders", [Message(body="x", uuid="a")])
 
@@ -640,7 +640,7 @@ def _write(file: Path, statement: str) -> None:
     connection.close()
 
 
-#: What happens to a producer: a send to one of two destinations, fates of the line, a drain, or a restart.
+#: Steps of a producer's life: a send to one of two destinations, fates of the line, a drain, or a restart.
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("send"), st.sampled_from(["orders", "others"]), st.integers(1, 3)),
@@ -659,10 +659,10 @@ STEPS = st.lists(
 def test_whatever_happens_nothing_is_lost_and_each_destination_keeps_its_order(steps: list[Any]) -> None:
     line = Line()
     wanted: dict[str, list[str]] = {"orders": [], "others": []}
-    # In memory: some thousands of writes wait for a disk as long as others of this machine let them.
+    # In memory, because some thousands of writes would be slow on a busy disk.
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         file = Path(folder, "queue")
-        # A line that loses every reply is there, and would count against the message some day.
+        # If a line loses every reply, the provider counts as reachable, and the message is given up one day.
         one = sender(line, file, max_redelivery_count=1000)
         for step in steps:
             match step:

@@ -1,4 +1,4 @@
-"""A producer and a Redis that stops, starts and refuses; delays, requests, and what a kill leaves."""
+"""A producer with a Redis that stops, starts and refuses. Also delays, requests, and killed producers."""
 
 import random
 import signal
@@ -45,7 +45,7 @@ def emptied(producer: Producer) -> Callable[[], bool]:
 
 @contextmanager
 def not_draining(producer: Producer) -> Generator[None]:
-    """Have what is queued stay there while entered: nobody drains who has not got the lock."""
+    """Inside the block, queued messages stay queued, because draining needs the lock."""
     assert producer.queue is not None
     with ExitStack() as held:
         while not held.enter_context(producer.queue.draining()):
@@ -55,7 +55,7 @@ def not_draining(producer: Producer) -> Generator[None]:
 
 @contextmanager
 def refusing(url: str) -> Generator[None]:
-    """Have the server want a password that nobody was told, while entered, also of those it has let in."""
+    """Inside the block, the server wants a password that no client has. It also disconnects all clients."""
     with connected(url) as client:
         client.config_set("requirepass", "another")
         client.execute_command("AUTH", "another")
@@ -126,7 +126,7 @@ class TestAnOutage:
             private_redis.stop()
             producer.send("orders", "x")
             assert [producer.drain().failed for _ in range(5)] == [0] * 5
-            # From its first moment: the queue goes on as soon as it answers.
+            # From the start, because the queue goes on as soon as the server answers.
             private_redis.settings["maxmemory"] = "1"
             private_redis.start()
             eventually(lambda: producer.queue and producer.queue.failed())
@@ -315,7 +315,7 @@ class TestRequests:
 
 
 def _patiently(ask: Callable[[], Message | None]) -> Message:
-    """Ask again while the server comes back."""
+    """Repeat a call while the server comes back."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         try:
@@ -400,7 +400,7 @@ def _count(sent: Ledger) -> int:
 
 
 def _come_and_go(server: RedisServer, done: threading.Event) -> None:
-    """Take the server away and bring it back, until done; leave it running."""
+    """Stop and start the server until ``done``, and leave it running."""
     while not done.wait(0.7):
         server.kill()
         done.wait(0.5)

@@ -1,4 +1,4 @@
-"""Messages of a transacted service leave by connections that work. No connection stays open afterwards."""
+"""Messages of a transacted service use working connections. No connection stays open afterwards."""
 
 import asyncio
 from collections.abc import Callable

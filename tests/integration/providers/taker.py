@@ -10,7 +10,7 @@ from triggers.providers.opening import open_provider
 
 
 def main(url: str, destination: str, count: str = "1") -> None:
-    """Take so many messages, and die without an answer."""
+    """Take so many messages, and die without an acknowledgement."""
     receiver = drive(open_provider(url).open_receiver(destination, subscription="s", name="victim"))
     drive(take(receiver, int(count)))
     os.kill(os.getpid(), signal.SIGKILL)

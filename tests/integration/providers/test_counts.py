@@ -1,4 +1,4 @@
-"""What the delivery count of each broker is worth: each happening, on a real server, beside its profile."""
+"""The delivery count of each broker matches its profile after each event, on a real server."""
 
 import signal
 import subprocess
@@ -51,18 +51,18 @@ from triggers.providers.rabbitmq.settings import QUEUE
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
 
-#: A quorum queue is safe from a kill of its broker so long after it was declared, in seconds.
+#: A quorum queue survives a kill of its broker if it was declared so many seconds before.
 SETTLING = 3.0
 
-#: How many messages are delivered together by NATS: the first one of them is soon on disk.
+#: NATS delivers so many messages together. The delivery of the first one is soon on disk.
 TOGETHER = 3
 
-#: How often NATS is killed right after a delivery, at most: about each third time it forgets that.
+#: NATS is killed at most so often right after a delivery. About every third time it forgets the delivery.
 KILLS = 30
 
 
 class Server(Protocol):
-    """What can be killed."""
+    """A server that a test can kill and start."""
 
     def kill(self) -> None: ...
 
@@ -71,11 +71,11 @@ class Server(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Laboratory:
-    """A broker, and how a message of it is delivered, and delivered again.
+    """A broker, with the means to deliver a message and to deliver it again.
 
-    ``url`` tells the broker's count as it is. ``make`` makes a place of this name; ``release`` gives its
-    message back unseen, where closing a receiver is no way to do that. ``pause`` is before a kill, in
-    seconds, and ``kills`` is how often there may be one until the worst has been seen.
+    A provider at ``url`` shows the broker's count unchanged. ``make`` makes a place of this name. ``release``
+    gives its message back unseen, if closing a receiver does not do that. ``pause`` is the wait before a
+    kill, in seconds. ``kills`` is the most kills until the worst effect has been seen.
     """
 
     url: str
@@ -87,11 +87,11 @@ class Laboratory:
     kills: int = 1
 
     def after(self, happening: Happening) -> set[Effect]:
-        """Have messages delivered, have something happen to them, and say what the next deliveries say."""
+        """Deliver messages, apply an event to them, and return the counts of the next deliveries."""
         said: set[Effect] = set()
         for number in range(self.kills if happening is Happening.BROKER_KILLED else 1):
             place = self.make(f"{happening.name}-{number}-{time.monotonic_ns()}".lower())
-            with self.opened() as provider:  # a mock of Kafka takes back what members have when it ends
+            with self.opened() as provider:  # when a mock of Kafka ends, it takes the members' messages back
                 drive(provider.send(place, [Message(body="x")] * self.messages))
                 self.happen(happening, place)
                 said |= eventually(partial(self.effects, place))
@@ -100,7 +100,7 @@ class Laboratory:
         return said
 
     def happen(self, happening: Happening, place: str) -> None:
-        """Have messages delivered, and something happen to them."""
+        """Deliver messages, and apply an event to them."""
         if happening is Happening.CONSUMER_KILLED:
             words = [sys.executable, "-m", "tests.integration.providers.taker", self.url, place]
             died = subprocess.run([*words, str(self.messages)], check=False, timeout=SOON)
@@ -118,7 +118,7 @@ class Laboratory:
                     self.server.start()
 
     def effects(self, place: str) -> set[Effect]:
-        """Say what the next deliveries say; nothing while the broker is not back."""
+        """Return the counts of the next deliveries, or nothing while the broker is not back."""
         with suppress(ProviderUnavailableError), self.taking(place) as (receiver, arrived):
             drive(receiver.acknowledge(arrived))
             return {effect_of(arrival.message) for arrival in arrived}
@@ -128,7 +128,7 @@ class Laboratory:
     def taking(self, place: str) -> Generator[tuple[Receiver, list[Arrival]]]:
         with self.opened() as provider:
             receiver = drive(provider.open_receiver(place, subscription="s", name="a"))
-            # One by one: a server that is killed may have written down some of several calls only.
+            # One by one: of several calls, a killed server may have stored only some.
             yield receiver, [one for _ in range(self.messages) for one in drive(take(receiver, 1))]
             with suppress(ProviderUnavailableError):
                 drive(receiver.close())
@@ -213,7 +213,7 @@ def rabbitmq(folder: Path, wire: str, kind: str) -> Generator[Laboratory]:
 
 
 def _requeue(server: RabbitmqServer, place: str) -> None:
-    """Give a message back unseen over AMQP 0-9-1, which has one word for that and for a failure."""
+    """Give a message back unseen over AMQP 0-9-1. The protocol cannot distinguish this from a failure."""
     connection = raw(server)
     channel = connection.channel()
     method, _, _ = channel.basic_get(place.removeprefix(QUEUE))
@@ -225,7 +225,7 @@ def _release(server: RabbitmqServer, place: str) -> None:
     """Give a message back unseen over AMQP 1.0."""
     account: Any = {"user": server.user, "password": server.password}
     connection: Any = BlockingConnection(f"amqp://127.0.0.1:{server.port}", allowed_mechs="PLAIN", **account)
-    # With credit of its own it would be given the message again.
+    # With credit, the receiver would get the message again.
     receiver = connection.create_receiver(queue_address(place.removeprefix(QUEUE)), credit=0)
     receiver.receive()
     receiver.release(delivered=False)
@@ -271,7 +271,7 @@ def test_a_count_is_worth_what_its_profile_says(
     said = laboratory(broker).after(happening)
 
     if broker == "kafka" and expected is Effect.FORGOTTEN:
-        # Beside the group's offset stands, five times a second, how far messages were handed out.
+        # Five times a second, the broker records next to the group's offset how many messages it handed out.
         assert said <= {Effect.FORGOTTEN, Effect.FLAGGED}
     else:
         assert expected in said
@@ -279,7 +279,7 @@ def test_a_count_is_worth_what_its_profile_says(
 
 
 def test_a_mock_of_a_share_group_counts_as_apache_kafka_does() -> None:
-    """Other tests of share groups use it."""
+    """Other tests of share groups use this mock."""
     with KafkaServer(brokers=2) as server:
         server.deliver_at_most(1000)
         server.forget_after(4)

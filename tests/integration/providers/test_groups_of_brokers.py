@@ -1,4 +1,4 @@
-"""Brokers that keep the order of a group by themselves, for consumers that fetch one message at a time."""
+"""Some brokers keep the order of a group themselves, for consumers that fetch one message at a time."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ from triggers.providers.nats.connection import driver
 
 SENT = ["0", "1", "2"]
 
-#: Makes a queue with one group that is kept in order, and returns a provider's URL and the queue's name.
+#: Makes a queue with one ordered group, and returns the provider's URL and the queue's name.
 Make = Callable[[pytest.FixtureRequest], tuple[str, str]]
 
 
@@ -42,7 +42,7 @@ def in_activemq(request: pytest.FixtureRequest) -> tuple[str, str]:
 
 
 def in_nats(request: pytest.FixtureRequest) -> tuple[str, str]:
-    """Make a durable consumer by hand, of whose messages one is out at a time."""
+    """Make a durable consumer by hand. It has at most one message in delivery."""
     server: NatsServer = request.getfixturevalue("nats_server")
     subject = f"orders-{uuid4().hex[:8]}"
 
@@ -78,7 +78,7 @@ every_broker = pytest.mark.parametrize(
 
 @pytest.fixture
 def providers(request: pytest.FixtureRequest, make: Make) -> Iterator[tuple[Sequence[Provider], str]]:
-    """Two providers of one queue, to which a group has been sent."""
+    """Two providers of one queue with the messages of a group."""
     url, queue = make(request)
     opened = [open_provider(url) for _ in range(2)]
     yield opened, queue
@@ -87,14 +87,14 @@ def providers(request: pytest.FixtureRequest, make: Make) -> Iterator[tuple[Sequ
 
 
 def begin(providers: Sequence[Provider], queue: str) -> Sequence[Receiver]:
-    """Open a receiver of each, and send the messages of a group."""
+    """Open a receiver of each provider, and send the messages of a group."""
     receivers = [drive(one.open_receiver(queue, subscription="s", name="a")) for one in providers]
     drive(providers[0].send(queue, [Message(body=body, group_id="ann") for body in SENT]))
     return receivers
 
 
 def work_off(receivers: Sequence[Receiver]) -> Sequence[object]:
-    """Receive one at a time, acknowledge it, and return the bodies in the order in which they came."""
+    """Receive and acknowledge the messages one at a time. Return the bodies in the order of arrival."""
     bodies: list[object] = []
     deadline = monotonic() + PATIENCE
     while len(bodies) < len(SENT) and monotonic() < deadline:

@@ -22,7 +22,7 @@ from triggers import RetrievalFailureEvent, TransientError, on_retrieval_failure
 
 pytestmark = pytest.mark.timeout(120)
 
-#: Returns the URL of a provider of a server, and what counts what is left of a trigger's queue.
+#: Returns a provider's URL, and a function that counts the remaining messages of a trigger's queue.
 Start = Callable[[pytest.FixtureRequest, ExitStack, str], tuple[str, Callable[[], int]]]
 
 
@@ -41,7 +41,7 @@ def kafka_share_group(
 ) -> tuple[str, Callable[[], int]]:
     server = closing.enter_context(KafkaServer(brokers=2))
     server.create(queue, 1)
-    return f"kafka://{server.address}?share=true&record_lock=600", lambda: 0  # which it cannot be asked
+    return f"kafka://{server.address}?share=true&record_lock=600", lambda: 0  # it cannot be counted
 
 
 def rabbitmq(

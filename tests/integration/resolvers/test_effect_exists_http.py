@@ -1,4 +1,4 @@
-"""Is there a resource? On a real HTTP server that answers as it is told, hangs, or is not there."""
+"""The resolver asks a real HTTP server for a resource. The server answers, hangs, or is away."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Is there a key? On a real Redis server."""
+"""The resolver looks for a key on a real Redis server."""
 
 import pytest
 import redis

@@ -1,4 +1,4 @@
-"""Is there a row? On a real SQLite file, and on a PostgreSQL that is not there."""
+"""The resolver looks for a row, in a real SQLite file and in a PostgreSQL that does not exist."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -207,7 +207,7 @@ def test_a_url_is_connected_anew_for_each_question(url: str, file: Path) -> None
     with closing(sqlite3.connect(restored)) as database:
         database.execute("CREATE TABLE bookings (uuid TEXT)")
 
-    restored.replace(file)  # a connection that was kept would still read the file that was there before
+    restored.replace(file)  # a kept connection would still read the old file
 
     assert ask(resolver, "done").resolution is Resolution.NEW
 

@@ -1,4 +1,4 @@
-"""Given-up messages at the dead-letter destination of a provider: whole, and with what failed."""
+"""Given-up messages arrive whole at the dead-letter destination of a provider, with the failure."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -39,7 +39,7 @@ def letters(provider: Provider, destination: str = "orders.dead") -> list[Messag
 
 
 def tell(sink: Any, **facts: Any) -> None:
-    """Tell a sink of an event with these facts, and close it."""
+    """Send an event with these fields to a sink, and close it."""
     sink(event(**facts))
     sink.close()
 

@@ -1,4 +1,4 @@
-"""What all sinks of retrieval failure events have in common, and the log and the Redis stream."""
+"""Behaviour of all sinks for retrieval failure events, and of the log and the Redis stream."""
 
 import json
 import logging
@@ -24,7 +24,7 @@ from triggers.sinks import (
 )
 from triggers.testing.redis_server import RedisServer
 
-#: A sink of each kind whose server is not there.
+#: A sink of each kind. Its server does not exist.
 AWAY: dict[str, Callable[[int, Path], Sink]] = {
     "redis": lambda port, _: RedisStreamSink(f"redis://127.0.0.1:{port}/0"),
     "sqlite": lambda _, folder: SqlTableSink(f"sqlite:///{folder}/no/such/folder/events.db"),
@@ -90,7 +90,7 @@ def test_a_stream_sink_goes_on_when_its_server_is_back(
         private_redis.stop()
         fail.handle(Message(body="b", uuid="lost"))
         private_redis.start()
-        # It fails at once until somebody has seen that the server is back.
+        # Calls fail immediately until the sink has seen that the server is back.
         eventually(
             lambda: (
                 fail.handle(Message(body="b", uuid=str(next(numbers)))) and client.xlen("doubtless:events")

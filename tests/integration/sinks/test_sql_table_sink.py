@@ -20,7 +20,7 @@ from triggers import Cause, ConfigurationError, Message
 from triggers.events import RetrievalFailureEvent
 from triggers.sinks import SqlTableSink, open_sink
 
-#: Told once in each database.
+#: The time of the event.
 TIME = datetime(2024, 5, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
@@ -31,7 +31,7 @@ def url(sql_database: str) -> str:
 
 @pytest.fixture
 def engine(url: str) -> Iterator[Engine]:
-    """An engine of the user's own, which is not in autocommit."""
+    """The user's own engine, without autocommit."""
     with engine_at(url) as engine:
         yield engine
 

@@ -18,7 +18,7 @@ from triggers.events import RetrievalFailureEvent
 from triggers.sinks import SinkUnavailableError, WebhookSink
 from triggers.sinks.webhook import WebhookUnavailableError
 
-#: Four tries at once.
+#: Four tries without a wait.
 THRICE_MORE = Retry(max_attempts=3, interval=timedelta(0))
 
 

@@ -1,8 +1,8 @@
-"""Which of these tests the Spark that is installed can run; what it cannot is refused, and says so."""
+"""Leaves out the tests that the installed Spark cannot run."""
 
 from importlib.util import find_spec
 
-#: What needs the Python Data Source API, which came with 4.0, and its limits of a batch, which came with 4.2.
+#: Tests that need the Python Data Source API (since 4.0), and tests that need its batch limits (since 4.2).
 _SINCE_4_0 = ["test_spark_document_history.py"]
 _SINCE_4_2 = [
     "test_spark_cluster.py",

@@ -33,7 +33,7 @@ DESTINATION = "orders"
 
 @dataclass(frozen=True)
 class Shop:
-    """A database with a table of bookings that forbids nothing, and the history of ``book``."""
+    """A database with a table of bookings without constraints, and the history of ``book``."""
 
     url: str
     engine: Engine
@@ -101,7 +101,7 @@ def test_each_row_is_written_once_within_and_across_batches(spark: SparkSession,
 
 @dataclass(frozen=True)
 class Dying:
-    """A writer that fails, or dies, where the file is not there yet: once for each point."""
+    """A writer that fails or dies once at each point. A file records that it has happened."""
 
     folder: Path
     point: str

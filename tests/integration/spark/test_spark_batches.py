@@ -1,4 +1,4 @@
-"""Micro-batches and the document history: what is new, what is a duplicate, what is kept aside."""
+"""Micro-batches and the document history: rows are new, duplicates, or parked."""
 
 import json
 from collections import Counter
@@ -22,7 +22,7 @@ pytestmark = SPARK
 
 
 class Sink:
-    """Gathers the rows that a function was given."""
+    """Gathers the rows that a function received."""
 
     def __init__(self) -> None:
         self.rows: list[Any] = []
@@ -108,7 +108,7 @@ def test_the_function_meets_the_settings_of_its_own_session(spark: SparkSession,
 
 
 class Metrics:
-    """A listener of Spark's, that gathers what is observed of one trigger."""
+    """A listener of Spark that gathers the observed metrics of one trigger."""
 
     def __init__(self, name: str) -> None:
         self.name = name

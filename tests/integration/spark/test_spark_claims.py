@@ -1,4 +1,4 @@
-"""What a task of Spark claims, without Spark: each verdict stands beside its own row."""
+"""The claims of a Spark task, without Spark: each row gets its own verdict."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""A standalone cluster with speculation, whose executors and drivers are killed: each row is there once."""
+"""Executors and drivers of a standalone cluster with speculation are killed: each row is there once."""
 
 import json
 import signal
@@ -21,10 +21,10 @@ pytestmark = [SPARK_PROCESSES, ONLY_IN_FULL, pytest.mark.crash, pytest.mark.time
 
 ROWS, ROWS_OF_A_BATCH = 200, 50
 
-#: Which row's writing kills whom; the driver is killed by a task that goes on and commits.
+#: The write of this row kills this process. The task that kills the driver goes on and commits.
 DEATHS = {"order-7": "executor", "order-57": "driver"}
 
-#: In full: at which batches the driver dies by itself, before the sink, or after it and before Spark commits.
+#: In a full run, the driver dies at these batches: before the sink, or between the sink and Spark's commit.
 DRIVER_DEATHS = {"2": "before", "3": "after"} if sized(0, full=1) else {}
 
 

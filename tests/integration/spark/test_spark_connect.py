@@ -20,7 +20,7 @@ from tests.integration.helpers.orders import Send, orders
 pytestmark = [
     SPARK,
     pytest.mark.timeout(300),
-    # The server gives the Python worker of foreachBatch ten seconds, which a busy machine does not have.
+    # The server gives the Python worker of foreachBatch ten seconds, which is too short on a busy machine.
     ONLY_IN_FULL,
 ]
 

@@ -1,4 +1,4 @@
-"""Identities that differ each time that Spark computes them: they are refused before a row is claimed."""
+"""Identities that change each time Spark computes them are refused before a row is claimed."""
 
 import sqlite3
 from collections.abc import Callable
@@ -147,7 +147,7 @@ def test_an_identity_that_is_drawn_inside_of_the_batch_is_refused(
 
 
 class TestABatchThatComesAgain:
-    """With other identities than an earlier run of it has handed over, whatever made them."""
+    """A repeated batch has other identities than its earlier run, for any reason."""
 
     def test_is_refused_before_the_function_has_its_rows_twice(
         self, spark: SparkSession, redis_url: str
@@ -213,7 +213,7 @@ class TestABatchThatComesAgain:
 
 
 class TestAfterAnOlderStateOfTheCheckpointWasRestored:
-    """The batches begin again with a lower number, and their rows may be divided in another way."""
+    """The batches begin again with a lower number, and may contain different rows."""
 
     @pytest.fixture(autouse=True)
     def of_a_query(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +234,7 @@ class TestAfterAnOlderStateOfTheCheckpointWasRestored:
 
         assert (again.duplicate, report.new, batches.take()) == (2, 2, ["a", "b", "c", "d", "e"])
         with pytest.raises(ConfigurationError, match="has other identities each time"):
-            batches.run(["f", "g"], batch_id=2)  # Spark itself repeats its last batch as it was
+            batches.run(["f", "g"], batch_id=2)  # Spark repeats its last batch unchanged
 
     def test_a_sink_that_is_written_anew_loses_no_row(self, spark: SparkSession, redis_url: str) -> None:
         batches, sink = Batches(spark, redis_url), dict[int, list[str]]()
@@ -270,7 +270,7 @@ class TestAfterAnOlderStateOfTheCheckpointWasRestored:
 
 
 class TestRowsThatAreProcessedOneByOne:
-    """By an atomic sink or by a trigger's service. A batch comes again with other identities."""
+    """A batch comes again with other identities, to an atomic sink or to a trigger's service."""
 
     def test_an_atomic_sink_refuses_them_and_writes_nothing(self, files: FileStream, tmp_path: Path) -> None:
         shop = sqlite3.connect(tmp_path / "shop.db", isolation_level=None)
@@ -321,7 +321,7 @@ class TestRowsThatAreProcessedOneByOne:
 
 
 def drawn_in_python(rows: DataFrame) -> DataFrame:
-    """Draw identities by a function that looks as if it always gave the same: Spark's plan shows nothing."""
+    """Draw identities in a function that looks deterministic: Spark's plan does not show the change."""
     draw: Callable[[object], str] = lambda _: uuid4().hex  # noqa: E731  (Spark warns of the hints of a def)
     return rows.withColumn("uuid", cast("Any", F.udf(cast("Any", draw), "string"))("body"))
 

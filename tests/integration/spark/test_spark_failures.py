@@ -1,4 +1,4 @@
-"""Failures of a sink's Spark job, which Java has thrown: whether another try may succeed."""
+"""Java throws the failures of a sink's Spark job. Some of them may succeed in another try."""
 
 from typing import Any
 

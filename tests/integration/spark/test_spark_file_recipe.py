@@ -20,7 +20,7 @@ def write(new: DataFrame, batch: BatchInfo, folder: Path) -> None:
 
 
 def read(spark: SparkSession, folder: Path) -> DataFrame:
-    """Read, of each batch, the folder with the highest attempt; no test has more than nine."""
+    """Read the folder with the highest attempt of each batch. No test has more than nine attempts."""
     newest = {run.parent: run for run in sorted(folder.glob("lineage=*/batch_id=*/attempt=*"))}
     return spark.read.option("basePath", str(folder)).parquet(*map(str, newest.values()))
 

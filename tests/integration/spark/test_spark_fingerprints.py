@@ -1,4 +1,4 @@
-"""Rows that have another row's uuid and another body are neither handed over nor lost as duplicates."""
+"""Rows with the uuid of another row but a different body are not handed over, and are not lost."""
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ from triggers.spark.atomic_sink import atomic_sink, into_table
 
 pytestmark = SPARK
 
-#: Two bodies that say the same, and one that does not.
+#: Two bodies with the same meaning, and a different body.
 ONE, SAME, TWO = '{"id": 1, "amount": 10}', '{"amount": 10.0, "id": 1}', '{"id": 1, "amount": 11}'
 
 #: New, duplicate and rejected rows of a report.
@@ -32,7 +32,7 @@ def rows(spark: SparkSession, *given: tuple[str, str | None]) -> DataFrame:
 
 
 class Loading:
-    """A function of batches, and the values that it was given."""
+    """A function of batches, and the values that it received."""
 
     def __init__(self, url: str, **settings: Any) -> None:
         self.values: list[str] = []

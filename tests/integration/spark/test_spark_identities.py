@@ -1,4 +1,4 @@
-"""What the identity of a row is, by the type of its column, and what becomes of rows that have none."""
+"""The type of a column decides the identity of a row. Rows without an identity do not stop the others."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ LONG = "x" * (LONGEST // 2)
 #: Bytes that are text, and their identities.
 TEXTS = {b"good": "good", b"caf\xc3\xa9": "café", b"\x00\x00\x00A": "\0\0\0A", LONG.encode(): LONG}
 
-#: Bytes that are none: not UTF-8 at all, cut in the middle, a lone surrogate, too many for one character.
+#: Bytes that are not text: not UTF-8, cut in the middle, a lone surrogate, too many for one character.
 BROKEN = [b"\xff\xfe", b"caf\xc3", b"\xed\xa0\x80", b"\xc0\x80"]
 
 
@@ -40,7 +40,7 @@ def rows(spark: SparkSession, uuids: Sequence[bytes | None], uuid: str = "key", 
 
 
 class Sinks:
-    """The three ways in which a batch is processed, over one history."""
+    """The three ways to process a batch, over one history."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -225,7 +225,7 @@ def test_a_row_that_is_looked_at_again_may_hold_what_python_cannot(spark: SparkS
 
 @pytest.fixture(params=["GMT+08:00", "Z"])
 def odd_zone(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
-    """A time zone of the session that Spark knows, and Python does not."""
+    """Sets the session to a time zone that Spark knows and Python does not."""
     name = "spark.sql.session.timeZone"
     before = spark.conf.get(name) or "UTC"
     spark.conf.set(name, request.param)

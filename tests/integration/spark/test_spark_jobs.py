@@ -1,4 +1,4 @@
-"""What Spark shows of a batch and is asked about it: jobs and descriptions, and queries that are stopped."""
+"""Spark shows each batch as jobs with descriptions, and a stopped query gives no rows up."""
 
 import threading
 from pathlib import Path
@@ -17,7 +17,7 @@ from triggers.spark import BatchReport, ForeachBatch, foreach_batch
 
 pytestmark = [SPARK_EDGES, pytest.mark.prove]
 
-#: How long a test waits for what must come, in seconds.
+#: A test waits so many seconds for an event.
 PATIENCE = 120.0
 
 
@@ -27,7 +27,7 @@ def batches(spark: SparkSession, redis_url: str) -> Batches:
 
 
 class Jobs:
-    """The jobs that Spark has begun since."""
+    """The jobs that Spark has begun since this object was made."""
 
     def __init__(self, spark: SparkSession) -> None:
         gate: Any = spark

@@ -28,7 +28,7 @@ SHAPE = (
     "timestampType int, headers array<struct<key: string, value: binary>>"
 )
 
-#: What of the records is known to the service, and to the query: what comes in both runs once.
+#: Headers of the records. The service and the query read the same identity, so each record runs once.
 IDENTITIES: list[list[tuple[str, str | bytes | None]]] = [
     [("uuid", b"order-0")],
     [("uuid", b"ignored"), ("uuid", b"order-1")],

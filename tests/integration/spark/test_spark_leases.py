@@ -1,4 +1,4 @@
-"""Leases of micro-batches: whoever meets their rows elsewhere waits while the driver lives."""
+"""Leases of micro-batches: while the driver lives, others wait for its rows."""
 
 import threading
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ pytestmark = [SPARK, pytest.mark.prove]
 #: A lease that does not end while a test runs.
 LONG = timedelta(hours=1)
 
-#: One that is renewed some times while a test waits for it.
+#: A lease that is renewed several times while a test waits.
 SHORT = timedelta(seconds=0.6)
 
 
@@ -45,7 +45,7 @@ def entry_of(store: HistoryStore, uuid: str) -> Entry | None:
 
 
 def handed_to_a_service(url: str, uuid: str) -> Outcome:
-    """Take a message through a service that has the name of the batches."""
+    """Send a message to a service with the same name as the batches."""
 
     @trigger("orders", name="load", history=url)
     def load(message: Message) -> None:
@@ -66,7 +66,7 @@ def test_a_service_waits_for_a_batch_that_has_its_message_and_then_finds_a_dupli
         began = entry_of(store, "a")
         assert began is not None
         outcomes.append(handed_to_a_service(batches.url, "a"))
-        # Its lease, as it was claimed with, is over, and it has been renewed since.
+        # The first lease of the claim is over, and has been renewed.
         eventually(lambda: (entry := entry_of(store, "a")) is not None and _outlived(entry, began))
         outcomes.append(handed_to_a_service(batches.url, "a"))
 
@@ -120,7 +120,7 @@ def test_a_batch_whose_driver_was_killed_goes_on_at_once_where_it_comes_again(
     assert (killed := entry_of(store, "a")) is not None
     assert killed.lease_alive
 
-    # Were it waited for, that would take an hour, and the batch would fail before.
+    # Waiting for this lease would take an hour, and the batch would fail before.
     report = batches.run(["a", "b", "c"], lease=LONG, **settings)
 
     assert batches.take() == given
@@ -205,7 +205,7 @@ def test_of_two_batches_that_would_wait_for_each_other_one_begins_anew(
 
 
 class WithoutBatchLeases:
-    """A third party's history, which does what it must and nothing besides."""
+    """A third party's history with only the required methods."""
 
     def __init__(self, store: HistoryStore) -> None:
         self._store = store

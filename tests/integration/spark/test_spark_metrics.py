@@ -1,4 +1,4 @@
-"""What the driver of streaming queries answers monitoring, while they run, fail, restart and stop."""
+"""The driver of streaming queries answers monitoring while the queries run, fail, restart and stop."""
 
 import json
 import time
@@ -23,7 +23,7 @@ pytestmark = SPARK
 
 ANY_PORT = "127.0.0.1:0"
 
-#: How often a query says that it waits, in milliseconds: ten seconds, unless it is told at its start.
+#: How often an idle query reports, in milliseconds: by default 10,000. Spark reads it when a query starts.
 PAUSES = "spark.sql.streaming.noDataProgressEventInterval"
 
 
@@ -42,13 +42,13 @@ def _load(url: str, given: list[str], name: str = "load") -> ForeachBatch:
 
 
 def _reported(url: str, trigger: str) -> Counts | None:
-    """Return the counts that the history has of a trigger; None before all batches are reported."""
+    """Return a trigger's counts in the history. Return None before all batches are reported."""
     counts = drive(history_at(url).control.overview()).statistics.get(trigger, Counts())
     return counts if counts.runs >= 2 else None
 
 
 class Scraped:
-    """What a watch answers, without the names' common beginning."""
+    """The metrics of a watch, by name without the common prefix."""
 
     def __init__(self, watching: StreamWatch) -> None:
         self.address = watching.metrics_address or ""
@@ -62,7 +62,7 @@ class Scraped:
         eventually(lambda: self[labels] == value)
 
     def rows(self, query: str, trigger: str) -> dict[str, int]:
-        """Return the rows by verdict, but for verdicts without rows."""
+        """Return the number of rows by verdict, without empty verdicts."""
         found = samples(self.address).items()
         return {
             labels[3]: int(value)
@@ -116,12 +116,12 @@ def test_metrics_are_what_spark_and_the_functions_have_seen(
         assert (found["input_rows_total", "orders"], found["last_batch_id", "orders"]) == (5, 1)
         assert begun < (found["last_progress_timestamp_seconds", "orders"] or 0) < time.time()
         assert [found["query_running", name] for name in ("orders", "returns")] == [0, 0]
-        # The batch that failed has no verdicts yet, and is none that ended.
+        # The failed batch has no verdicts yet, and does not count as ended.
         assert found.rows("returns", "returns") == {"new": 1}
         assert found["batch_seconds_count", "returns"] == 1
         assert found["query_terminations_total", "stopped", "returns"] == 0
 
-        # Spark gives a batch again whose commit it has not noted, and whatever failed.
+        # Spark repeats a batch if it failed, or if its commit is not recorded.
         (tmp_path / "checkpoint" / "commits" / "1").unlink()
         (tmp_path / "checkpoint" / "commits" / ".1.crc").unlink(missing_ok=True)
         stream.run(load, name="orders")
@@ -165,7 +165,7 @@ def test_a_query_that_runs_already_is_seen_until_nobody_watches_any_more(
         )
 
     (running,) = [family for family in collector.collect() if family.name == "doubtless_spark_query_running"]
-    assert [sample.value for sample in running.samples] == [1], "the first one heard of the end"
+    assert [sample.value for sample in running.samples] == [1], "the ended watch saw the end of the query"
     assert given == ["a"]
 
 

@@ -31,10 +31,10 @@ pytestmark = [SPARK_EDGES, pytest.mark.prove, pytest.mark.timeout(600)]
 #: How long the server is away, in seconds.
 AWAY = sized(2, full=20)
 
-#: How long a run that nobody ended is presumed alive, where its rows are met again.
+#: A run without an end is presumed alive for this time if its rows come again.
 LEASE = timedelta(seconds=3)
 
-#: The rows of each of three micro-batches; a third of them stands in the one before as well.
+#: The rows of each of three micro-batches. A third of them is also in the batch before.
 ROWS = sized(300, full=60_000)
 
 
@@ -77,7 +77,7 @@ class Strike:
         self._back.start()
 
     def _kill_once_claimed(self) -> None:
-        """Wait until the executors have claimed something, and kill while they go on."""
+        """Wait until the executors have claimed a row, and kill the server while they go on."""
         eventually(lambda: with_store(self._server.url, lambda store: store.stats("load")).started)
         self._kill()
 

@@ -1,4 +1,4 @@
-"""Batches whose partitions claim each their own rows: exactly one copy of a row is handed over."""
+"""Each partition of a batch claims its own rows. Exactly one copy of a row is handed over."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ PARTITIONS = (("a", "b", "a"), ("b", "c"), ("c", "d", "b"))
 
 
 class Apart(Batches):
-    """Hands batches over whose rows are in these partitions."""
+    """Hands over batches with the given rows in the given partitions."""
 
     def frame(self, partitions: Sequence[Sequence[str]]) -> DataFrame:
         rows = [
@@ -40,7 +40,7 @@ class Apart(Batches):
     def hand_over(
         self, rows: Sequence[Sequence[str]] | DataFrame, *, dies_at: BatchStep | None = None, **settings: Any
     ) -> BatchReport | None:
-        """Hand a batch to a new run; return its report, or None where the driver died."""
+        """Hand a batch to a new run. Return its report, or None if the driver died."""
 
         def load(new: DataFrame, _: int) -> None:
             self.given += [row.uuid for row in new.collect()]
@@ -58,7 +58,7 @@ class Apart(Batches):
         return made.reports[-1]
 
     def owners(self, *uuids: str) -> list[str]:
-        """Return which part of a run owns each, such as "#0"; "" is the whole run."""
+        """Return the owner of each uuid: a part of a run, such as "#0", or "" for the whole run."""
         tokens = [entry.owner or "" for entry in self.entries(*uuids) if entry is not None]
         return [token[token.index("#") :] if "#" in token else "" for token in tokens]
 

@@ -1,4 +1,4 @@
-"""Sessions that refuse what makes a batch fast: settings and persisted frames, as Databricks does."""
+"""Some sessions, such as Databricks, refuse settings and persisted frames that make a batch fast."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, cast
@@ -34,7 +34,7 @@ REFUSALS: dict[str, Callable[[str], Exception]] = {
 def refused(
     request: pytest.FixtureRequest, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> list[str]:
-    """Let the session refuse; the list holds what was refused."""
+    """Let the session refuse, and record each refusal in the list."""
     refusal, seen = REFUSALS[request.param], list[str]()
 
     def refuse(what: str) -> Callable[..., NoReturn]:
@@ -113,7 +113,7 @@ def test_the_function_reads_the_rows_that_were_counted_whatever_others_do_meanwh
 
     def load(new: DataFrame, _: int) -> None:
         read.append(sorted(row.uuid for row in new.collect()))
-        assert drive(store.settle_batch("load", dead, None))  # released: whoever claims it now has it
+        assert drive(store.settle_batch("load", dead, None))  # released: the next claim gets it
         assert drive(store.forget("load", "old"))
         read.append(sorted(row.uuid for row in new.collect()))
 

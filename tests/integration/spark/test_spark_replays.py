@@ -1,4 +1,4 @@
-"""Batches that come again: what was handed over before, and what becomes of it now."""
+"""A batch comes again after a death or a failure: its rows are new, In Doubt, or run again."""
 
 import pickle
 import threading
@@ -78,7 +78,7 @@ def test_rows_run_again_where_the_sink_is_idempotent(batches: Batches, step: Bat
 
 
 class Folder:
-    """A sink that is written anew by batch id: what it holds is what the function was given last."""
+    """A sink that each batch overwrites. It holds the rows of the function's last call."""
 
     def __init__(self, batches: Batches) -> None:
         self.batches = batches
@@ -122,7 +122,7 @@ def _released_by_others(url: str, *uuids: str) -> None:
     drive(store.close())
 
 
-#: The steps of which the others speak already: a death there is proved by ``make prove`` alone.
+#: Other tests cover these steps, so a death there is tested only by ``make prove``.
 MARKS = dict.fromkeys(set(BatchStep) - {BatchStep.CLAIMED, BatchStep.COMPLETED}, pytest.mark.prove)
 
 
@@ -490,7 +490,7 @@ def test_a_reset_checkpoint_is_noticed_and_said(
 
 
 def dying(one: ForeachBatch, at: BatchStep | None) -> ForeachBatch:
-    """Let the driver die at a step; at none, it lives."""
+    """Let the driver die at a step. Without a step it lives."""
 
     def observe(step: BatchStep) -> None:
         if step is at:

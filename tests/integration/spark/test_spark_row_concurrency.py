@@ -1,4 +1,4 @@
-"""Trigger services that run several rows of a task at once: in threads, or on an event loop."""
+"""Services run several rows of a task in parallel, in threads or on an event loop."""
 
 import asyncio
 import sys
@@ -20,7 +20,7 @@ pytestmark = SPARK
 
 AT_ONCE = 4
 
-#: How long a service waits for the others that are to run with it, in seconds.
+#: A service waits so many seconds for the other services that must run with it.
 PATIENCE = 30.0
 
 
@@ -58,7 +58,7 @@ def meeting(redis_url: str) -> Meeting:
 
 
 def booking(meeting: Meeting, *, is_async: bool, **options: Any) -> Any:
-    """Return a trigger whose service waits until others run with it."""
+    """Return a trigger. Its service waits until other rows run at the same time."""
     deadline = PATIENCE
 
     def refuse_late(since: float) -> None:

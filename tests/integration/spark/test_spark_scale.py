@@ -14,7 +14,7 @@ from tests.fixtures.servers.spark import SPARK
 from tests.integration.helpers.file_streams import FileStream, orders
 from triggers.spark import ForeachBatch, foreach_batch
 
-#: The micro-batches of each of the two queries; every day each costs more than its rows.
+#: The micro-batches of each of the two queries. In a normal run a batch costs more than its rows.
 BATCHES = sized(2, full=4)
 
 pytestmark = [SPARK, pytest.mark.prove, pytest.mark.timeout(1800)]
@@ -51,7 +51,7 @@ def test_a_million_rows_take_effect_once(spark: SparkSession, tmp_path: Path, re
 
 
 def _batches(size: int) -> Iterator[list[str]]:
-    """Yield uuids: of each batch, a tenth stood in it before, and a tenth in one that came before."""
+    """Yield the uuids of batches. A tenth repeats rows of the same batch, and a tenth earlier rows."""
     every: list[str] = []
     number = 0
     while True:

@@ -22,7 +22,7 @@ pytestmark = [SPARK_EDGES, pytest.mark.prove]
 
 
 class Sink(Protocol):
-    """Something that is written by batch, and knows which batches it holds."""
+    """A sink that is written by batch, and knows which batches it contains."""
 
     def write(self, new: DataFrame, batch: BatchInfo, *, commits: bool) -> None: ...
 
@@ -32,7 +32,7 @@ class Sink(Protocol):
 
 
 class Parquet:
-    """A folder for each batch; Spark writes ``_SUCCESS`` into it last."""
+    """A folder for each batch. Spark writes ``_SUCCESS`` into it at the end."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark = spark
@@ -54,7 +54,7 @@ class Parquet:
 
 
 class Sql:
-    """A table of rows and one of the batches that were committed, in a database without the history."""
+    """A table of rows and a table of committed batches, in a database without the history."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         _ = spark
@@ -89,7 +89,7 @@ class Sql:
 
 
 class Knowing:
-    """Writes batches to a sink, and dies or fails where it is told to; notes what it was asked and given."""
+    """Writes batches to a sink, dies or fails where the test wants it, and notes its calls."""
 
     def __init__(self, batches: Batches, sink: Sink) -> None:
         self.batches = batches

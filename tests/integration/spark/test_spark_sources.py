@@ -18,7 +18,7 @@ from triggers.spark.sources import RedisStreamSource
 
 @pytest.fixture
 def stream(spark: SparkSession, redis_url: str) -> Callable[..., DataFrame]:
-    """Return what loads the stream ``orders`` with some options."""
+    """Return a function that loads the stream ``orders`` with some options."""
     spark.dataSource.register(RedisStreamSource)
 
     def load(**options: str) -> DataFrame:

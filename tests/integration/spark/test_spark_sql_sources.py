@@ -23,7 +23,7 @@ pytestmark = [SPARK_EDGES, pytest.mark.prove]
 
 
 class Noted:
-    """What each batch had. The second one fails the first time, after it was read."""
+    """Notes the rows of each batch. The second batch fails the first time, after it was read."""
 
     def __init__(self, column: str) -> None:
         self.column = column
@@ -32,7 +32,7 @@ class Noted:
         self.failed = False
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Note a batch; one that runs again is to be the same."""
+        """Note a batch. If it runs again, it must have the same rows."""
         seen = sorted(row[0] for row in batch.select(self.column).collect())
         assert self.batches.get(batch_id, seen) == seen
         self.batches[batch_id] = seen
@@ -77,7 +77,7 @@ def left(url: str) -> Sequence[SourceView]:
     return places
 
 
-# On one database: another one differs in the log alone, and has its tests there.
+# Only on one database: databases differ only in the log, and other tests cover that.
 @pytest.mark.parametrize("link_databases", ["postgres"], indirect=True)
 def test_a_publication_is_read_by_whole_transactions_and_on_where_it_stopped(
     spark: SparkSession, link_databases: Sequence[str], tmp_path: Path

@@ -1,4 +1,4 @@
-"""Rows into a table, without a session of Spark: which row of a key stays, and which settings are refused."""
+"""Writes rows into a table, without a Spark session: the row that wins for a key, and refused settings."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime

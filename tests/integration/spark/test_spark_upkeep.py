@@ -1,4 +1,4 @@
-"""What the driver does after a batch besides: nothing that has expired stays, and no batch fails for it."""
+"""After a batch the driver removes expired entries. If that fails, the batch does not fail."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -42,7 +42,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def kept(url: str) -> tuple[int, int]:
-    """Count the rows and batches that are stored, alive or not; Redis's rows expire by themselves."""
+    """Count the stored rows and batches, expired or not. Rows in Redis expire by themselves."""
     if url.startswith("redis"):
         with connected(url) as client:
             (ledger,) = list(client.scan_iter("*:batches")) or [b"none"]
@@ -53,7 +53,7 @@ def kept(url: str) -> tuple[int, int]:
 
 
 def expired(url: str, *uuids: str) -> None:
-    """Leave entries behind whose time to live is over, each of a batch of its own."""
+    """Write expired entries, each in a different batch."""
     store = open_history(url)
     for place, uuid in enumerate(uuids):
         owner = BatchOwner(f"q/{place}/run")

@@ -1,4 +1,4 @@
-"""A Celery application whose tasks have effects in a file; its servers are named by the environment.
+"""A Celery application. Its tasks write effects to a file, and the environment names its servers.
 
 As a program it sends the orders that its input names.
 """
@@ -32,7 +32,7 @@ _of_book: dict[str, Any] = (
 )
 
 
-# Not shared with other applications: a test that imports this anew would register them twice.
+# Not shared with other applications: a second import in a test would register the tasks twice.
 @app.task(name="book", shared=False, **_of_book)
 def book(order: str) -> str:
     """Book an order, which may be sent under several ids."""
@@ -45,7 +45,7 @@ def step(self: Any, done: list[str], name: str) -> list[str]:
     return [*done, name]
 
 
-if "DIES_ONCE" in os.environ:  # between what the guard has done and what Celery does next
+if "DIES_ONCE" in os.environ:  # after the guard's work, before Celery's next step
     _handle = Guard.handle_message
 
     def _die_once(guard: Guard, message: Message, call: Callable[[], Any], **terms: Any) -> Outcome:

@@ -26,7 +26,7 @@ app.add_middleware(
 
 @app.post("/charges", status_code=201)
 async def charge(body: dict[str, str]) -> dict[str, object]:
-    """Charge, and then stand still until the gate opens, or the process is killed."""
+    """Charge, and then wait until the gate opens or the process is killed."""
     order = body["order"]
     EFFECTS.note(order)
     while not GATE.exists():  # noqa: ASYNC110, ASYNC240  (another process opens it)

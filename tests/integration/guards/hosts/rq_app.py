@@ -22,7 +22,7 @@ effects = Ledger(Path(os.environ["EFFECTS"]))
 
 @_recipe["once"](os.environ["HISTORY"])
 def book(order: str, *, fails: int = 0) -> str:
-    """Book an order, which fails so often before."""
+    """Book an order. The first ``fails`` runs fail."""
     effects.note(order)
     if effects.counts()[order] <= fails:
         raise OSError("busy")
@@ -31,6 +31,6 @@ def book(order: str, *, fails: int = 0) -> str:
 
 @_recipe["once"](os.environ["HISTORY"])
 def poll(order: str) -> Any:
-    """Look for an order, and have RQ look again until the second time."""
+    """Look for an order. The first time, ask RQ to look again."""
     effects.note(order)
     return f"seen {order}" if effects.counts()[order] == 2 else Retry(max=3)

@@ -1,4 +1,4 @@
-"""What the tasks of every host do: an effect in a file, somewhere in the middle of a task that is killed."""
+"""The task of every framework writes an effect to a file. A kill may hit it before or after the effect."""
 
 import os
 import random
@@ -8,10 +8,10 @@ from pathlib import Path
 
 from tests.fixtures.ledger import Ledger
 
-#: How long each half of a task takes at most, in seconds: it is killed somewhere in there.
+#: The longest time of each half of a task, in seconds. A kill hits the task somewhere in it.
 LONGEST = float(os.environ.get("LONGEST", "0.05"))
 
-#: How long a task whose worker was killed is left alone.
+#: If a worker is killed, other workers leave its task alone for this time.
 LEASE = timedelta(seconds=4)
 
 HISTORY, BROKER, QUEUE = os.environ["HISTORY"], os.environ["BROKER"], os.environ["QUEUE"]

@@ -1,4 +1,4 @@
-"""What tests of a history in Redis share."""
+"""Fixtures for the tests of a history in Redis."""
 
 from collections.abc import Iterator
 

@@ -14,7 +14,7 @@ UUIDS = [f"order-{number}" for number in range(2 * CLAIM_BATCH + 1)]
 
 
 def found(history: RedisHistory, uuids: Sequence[str], owner: BatchOwner = OWNER) -> Sequence[Entry | None]:
-    """Claim by digests; return what stands in the way of each."""
+    """Claim by digests. Return the entry that blocks each claim, or None."""
     packed = b"".join(map(digest, uuids))
     pieces = drive(history.claim_packed(TRIGGER, packed, owner, timedelta(seconds=30)))
     return [piece.entries[index] for piece in pieces for index in piece.indexes]

@@ -58,7 +58,7 @@ class OnACluster:
 
 
 class TestEachScriptOnACluster(OnACluster, AdoptionContract):
-    """Checks that run every script between them; what it answers elsewhere, it answers here."""
+    """Together these checks run every script. Each script answers as on a single server."""
 
     test_claims = ClaimContract.test_claiming_twice_with_one_token_is_idempotent
     test_entries = RunContract.test_a_store_answers_as_the_pure_transitions_do
@@ -77,7 +77,7 @@ class TestEachScriptOnACluster(OnACluster, AdoptionContract):
 
 @pytest.mark.prove
 class TestRedisHistoryOnACluster(OnACluster, HistoryContract):
-    """The conformance suite, whole."""
+    """The whole conformance suite."""
 
 
 def test_triggers_spread_over_the_nodes_and_each_stays_on_one(client: Any) -> None:
@@ -160,7 +160,7 @@ async def test_a_cluster_that_is_away_is_said_when_it_is_used(form: str) -> None
 
 
 async def test_a_cluster_that_is_away_has_its_address_all_the_same(form: str) -> None:
-    """A consumer asks for it before anything else, to tell one history from another."""
+    """A consumer asks for the address first, because it distinguishes histories by it."""
     port = free_port()
     store = opened(port, form)
 

@@ -1,4 +1,4 @@
-"""``durability=replicas:1``: what replicas do not have in time counts as by a history that is away."""
+"""With ``durability=replicas:1``, the history counts as away if replicas do not get a write in time."""
 
 import asyncio
 import os
@@ -45,7 +45,7 @@ class Pair:
         return f"{self.primary.url}?durability=replicas:1"
 
     def stop_replica(self) -> None:
-        """Let the replica stand still; its connection stays."""
+        """Stop the replica's process, but keep its connection open."""
         self._signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
@@ -59,7 +59,7 @@ class Pair:
             self.pid = int(client.info("server")["process_id"])
 
     def fail_over(self) -> None:
-        """Have the replica take over, without what it has not received."""
+        """Let the replica take over, without the writes that it has not received."""
         self.primary.kill()
         with connected(self.replica.url) as client:
             client.replicaof("NO", "ONE")
@@ -67,7 +67,7 @@ class Pair:
 
 @pytest.fixture
 def pair(redis_server: RedisServer, tmp_path: Path) -> Iterator[Pair]:
-    del redis_server  # it tells where there is no Redis to start
+    del redis_server  # it reports a missing redis-server
     with ExitStack() as ending:
         servers: list[RedisServer] = []
         for name in ("first", "second"):
@@ -126,7 +126,7 @@ async def test_what_they_do_not_have_in_time_is_undecided_and_says_so(
     with pytest.raises(HistoryUnavailableError, match=r"0 of 1 replicas had it .*durability=replicas:1"):
         await history.claim(TRIGGER, ["u2"], "worker-1", LEASE)
     with pytest.raises(HistoryUnavailableError, match="0 of 1 replicas"):
-        # Nothing is left to write, and still nobody has it.
+        # There is nothing more to write, but no replica has the earlier write yet.
         await history.claim(TRIGGER, ["u2"], "worker-1", LEASE)
     with pytest.raises(HistoryUnavailableError, match="0 of 1 replicas"):
         await history.settle(TRIGGER, [settlement])
@@ -179,7 +179,7 @@ async def test_a_sender_looks_a_primary_that_lost_its_replica_up_again(
 
 
 async def until_replicated(write: Callable[[], Awaitable[object]]) -> None:
-    """Repeat a write until the replica has it in time; a busy machine may need more than a second."""
+    """Repeat a write until the replica gets it in time. A busy machine may need more than a second."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
@@ -191,7 +191,7 @@ async def until_replicated(write: Callable[[], Awaitable[object]]) -> None:
 
 
 def take_over_unnoticed(pair: Pair, network: Network) -> None:
-    """Have the replica take over; the old primary does not know it, and open lines go on leading to it."""
+    """Let the replica take over. The old primary does not know it, and open connections still lead there."""
     with connected(pair.replica.url) as client:
         client.replicaof("NO", "ONE")
     network.lead_to(pair.replica.port)

@@ -46,7 +46,7 @@ from triggers.testing.redis_server import RedisServer
 TRIGGER = "book-order"
 
 
-#: How long a step is kept back, in seconds, so that a claim that does not wait for it comes first.
+#: A step is delayed by so many seconds, so that a claim that does not wait for it comes first.
 HEAD_START = 0.5
 
 
@@ -63,7 +63,7 @@ class Pair:
         return self.network.url(self.first.url)
 
     def fail_over(self) -> None:
-        """Let them change places; lines that are open go on leading to the one that follows now."""
+        """Swap the two servers. Open connections still lead to the old server, which is now the replica."""
         with connected(self.first.url) as old, connected(self.second.url) as new:
             eventually(lambda: new.info("replication")["master_link_status"] == "up")
             assert old.wait(1, int(PATIENCE * 1000)) == 1, "the replica has everything"
@@ -88,7 +88,7 @@ def pair(tmp_path: Path, network_before: NetworkBefore) -> Iterator[Pair]:
         yield Pair(first, second, network_before(first.url))
 
 
-#: Opens a history at a URL: as an application may.
+#: Opens a history at a URL in one of the ways that an application has.
 Opening = Callable[[str], KeepsBeside]
 
 
@@ -148,7 +148,7 @@ async def test_no_claim_comes_before_the_step_on_the_new_primary(pair: Pair) -> 
     history = RedisHistory.from_url(pair.url).for_asyncio()
     await history.claim(TRIGGER, ["before"], "worker-1")
     with connected(pair.second.url) as client:
-        client.script_load(text_of("entries/claim"))  # as if others had been there
+        client.script_load(text_of("entries/claim"))  # as if others had made claims
     await asyncio.to_thread(pair.fail_over)
     pair.network.cut()  # so that all claims open connections at the same time
     claimed = threading.Event()
@@ -334,7 +334,7 @@ def test_a_running_consumer_follows_the_master_and_runs_each_message_once(
 
 
 def _is_sent(url: str, uuids: list[str]) -> bool:
-    """Send them, also twice, where the sentinel finds that the new master is slow."""
+    """Send messages. Return False if the provider is away, so that the caller sends all of them again."""
     with suppress(ProviderUnavailableError):
         send(url, "orders", *uuids)
         return True
@@ -372,7 +372,7 @@ async def test_a_password_that_all_sentinels_reject_is_a_mistake_and_no_outage(
             with pytest.raises(ConfigurationError) as refused:
                 await _claim_at(f"redis+sentinel://{url}", form)
             assert "sentinel_password" in refused.value.remedy
-        # Nobody knows whether the Sentinel that is away would take it.
+        # Nobody knows whether the unreachable Sentinel would accept it.
         with pytest.raises(HistoryUnavailableError):
             await _claim_at(f"redis+sentinel://{address},127.0.0.1:1/orders?sentinel_password=wrong", form)
 

@@ -18,12 +18,12 @@ from triggers import Message, Trigger, trigger
 from triggers.operations.running import run_parked
 from triggers.pipeline.parking.decisions import decide
 
-#: How far fences move. A server that comes back steps to the microseconds since 1970; claims count by one.
+#: Fences move by these steps. A restarted server moves them to the microseconds since 1970. A claim adds one.
 JUMPS = {"restart": 60_000_000, "wrap-around": KEPT_FENCES, "both": 3 * KEPT_FENCES + 5}
 
 
 def move_fences(url: str, by: int) -> None:
-    """Let a server grant fences from further on, as it does after a restart or many claims."""
+    """Make a server grant higher fences, as after a restart or many claims."""
     (key,) = keys_of("book", "history")
     with connected(url) as client:
         meta = client.hget(key, "meta")
@@ -32,7 +32,7 @@ def move_fences(url: str, by: int) -> None:
 
 
 class Bench:
-    """A trigger that fails until it is mended."""
+    """A trigger that fails until it is fixed."""
 
     def __init__(self, url: str) -> None:
         self.ran: list[str] = []

@@ -1,4 +1,4 @@
-"""The Redis history on a server that is set wrong, flushed, killed, emptied of scripts, or full."""
+"""The Redis history on a server that is misconfigured, flushed, killed, without its scripts, or full."""
 
 import logging
 import struct
@@ -272,7 +272,7 @@ def test_the_start_of_a_completed_entry_is_rounded_down_and_does_not_move(histor
 
 
 def write_ledger(client: Any, batches: int, *, expires: int, state: bytes = b"O") -> None:
-    """Write a ledger as Redis would hold it after so many batches of one row each."""
+    """Write the ledger of ``batches`` batches of one row each."""
     number = 1_700_000_000_000_000
     record = struct.Struct(">QQQQ")
     for first in range(0, batches, 5000):
@@ -288,7 +288,7 @@ def write_ledger(client: Any, batches: int, *, expires: int, state: bytes = b"O"
         client.hset(f"doubtless:{{{TRIGGER}}}:history:batches", mapping=fields)
 
 
-#: How many fields of a hash one script may look at.
+#: One script may read so many fields of a hash.
 PAGE = 1000
 
 
@@ -306,7 +306,7 @@ def test_a_ledger_of_any_length_is_purged_and_counted_in_bounded_pieces(
     counting = client.info("commandstats")
     assert counting["cmdstat_hscan"]["calls"] >= fields / PAGE / 2
     assert counting["cmdstat_hscan"]["calls"] <= counting["cmdstat_evalsha"]["calls"] + 1
-    # Of each batch that is looked at a field is read, but of no more in one call than a page has.
+    # The scripts read one field for each batch, and one call never reads more fields than fit into its pages.
     assert counting["cmdstat_hget"]["calls"] <= counting["cmdstat_evalsha"]["calls"] * 2 * PAGE
 
     client.config_resetstat()
@@ -352,5 +352,5 @@ def test_the_ledger_shrinks_to_what_is_alive_while_batches_go_on(private_redis: 
     found = measure(private_redis, batches=5000, expired=2000, new=100)
 
     assert found.filled == 5001
-    # As many seconds as have passed, so many have expired since.
+    # One batch expires in each second, so some have expired since.
     assert found.alive - 600 < found.left <= found.alive

@@ -1,4 +1,4 @@
-"""The Redis history over lines that are lost, cut, silent or shared."""
+"""The Redis history over connections that are lost, cut, silent or shared."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ def network(redis_url: str, network_before: NetworkBefore) -> Network:
 
 @pytest.fixture
 def history(network: Network, redis_url: str) -> Iterator[RedisHistory]:
-    """A history whose line may be disturbed; its scripts are known to the server."""
+    """A history behind a proxy that can cut the connection. The server already has its scripts."""
     history = RedisHistory.from_url(network.url(redis_url))
     (warm,) = drive(history.claim(TRIGGER, ["warm"], "worker-0"))
     drive(history.complete(TRIGGER, "warm", warm.fence))
@@ -273,7 +273,7 @@ def test_closing_ends_every_connection(redis_url: str) -> None:
 
 
 def given(url: str, **settings: Any) -> Any:
-    """Return a client as users may hand it over; as Any, as in :mod:`tests.fixtures.servers.redis`."""
+    """Return a client that a user could pass in. It is Any, as in :mod:`tests.fixtures.servers.redis`."""
     kind: Any = redis.Redis
     return kind.from_url(url, **settings)
 

@@ -33,13 +33,13 @@ YEAR = timedelta(days=365)
 #: How the log says that a server came back with older data.
 OLDER = "is older than it was: messages processed since are NEW again"
 
-#: So long that all entries stand in the slice that began in 1970.
+#: With this time to live all entries are in the slice that began in 1970.
 LONG = 99 * YEAR
 
 
 @pytest.fixture
 def opened(redis_url: str) -> Iterator[Callable[[], RedisHistory]]:
-    """Open histories that know nothing yet."""
+    """Return a function that opens a new client of the history, without memory of earlier calls."""
     histories: list[RedisHistory] = []
 
     def opened() -> RedisHistory:
@@ -52,14 +52,14 @@ def opened(redis_url: str) -> Iterator[Callable[[], RedisHistory]]:
 
 
 def claim(history: HistoryStore, *uuids: str, owner: str | BatchOwner = "worker-1") -> Sequence[Fence]:
-    """Claim uuids that nobody has, and return their fences."""
+    """Claim new uuids, and return their fences."""
     claims = drive(history.claim(TRIGGER, uuids, owner, time_to_live=LONG))
     assert all(one.found is None for one in claims)
     return [one.fence for one in claims]
 
 
 def lose_claims(server: RedisServer, one: RedisHistory, other: RedisHistory) -> Sequence[Fence]:
-    """Save what ``one`` claims, and restart the server without what ``other`` claims; return its fences."""
+    """Save a claim of ``one``, then restart the server without the claims of ``other``. Return those."""
     claim(one, "u0")
     with connected(server.url) as client:
         client.save()
@@ -89,7 +89,7 @@ def states(history: HistoryStore, *uuids: str) -> Sequence[State | EntryOutcome 
 
 
 def bucket_of(client: Any, history: HistoryStore, uuid: str) -> str:
-    """Return the one bucket whose loss would hide a uuid."""
+    """Return the bucket that holds a uuid: without it, the history does not find the entry."""
     for key in client.scan_iter(f"{HISTORY}:*:*"):
         kept = client.dump(key)
         client.delete(key)
@@ -104,7 +104,7 @@ def bucket_of(client: Any, history: HistoryStore, uuid: str) -> str:
 
 
 class TestALostBucket:
-    """A bucket that was deleted by hand; one that was evicted, or is elsewhere, is gone in the same way."""
+    """A bucket was deleted by hand. An evicted or moved bucket is missing in the same way."""
 
     def test_the_leases_of_others_are_renewed(self, history: RedisHistory, client: Any) -> None:
         complete(history, *(f"u{n}" for n in range(300)))
@@ -127,7 +127,7 @@ class TestALostBucket:
         with pytest.raises(HistoryUnavailableError, match=bucket):
             drive(history.lookup(TRIGGER, ["u1"]))
 
-        assert not client.exists(bucket), "nothing began it anew"
+        assert not client.exists(bucket), "nothing created it again"
         client.restore(bucket, 600_000, kept)
         assert states(history, "u1") == [EntryOutcome.OK]
         assert drive(history.claim(TRIGGER, ["u1"], "worker-2"))[0].found is not None
@@ -179,7 +179,7 @@ class TestALostBucket:
         (bucket,) = client.scan_iter(f"{HISTORY}:*:*")
         kept = client.hgetall(bucket)
         client.delete(bucket)
-        client.hset(bucket, b"0" * 16, b"12345")  # as a worker of a former version begins it anew
+        client.hset(bucket, b"0" * 16, b"12345")  # as a worker of a former version creates it
 
         with pytest.raises(HistoryUnavailableError, match=bucket.decode()):
             drive(history.complete(TRIGGER, "v0", fences[0]))
@@ -280,7 +280,7 @@ SOME = ["single", "done", "held", "new"]
 #: Asks something of a history in which uuids have these fences.
 Verb = Callable[[RedisHistory, Mapping[str, Fence]], Coroutine[Any, Any, object]]
 
-#: What is done, on a history with much in it, and what each uuid may be afterwards.
+#: The calls to try on a history with many entries.
 VERBS: Mapping[str, Verb] = {
     "complete": lambda h, f: h.complete(TRIGGER, "single", f["single"]),
     "complete of a batch's": lambda h, f: h.complete(TRIGGER, "held", f["held"]),
@@ -304,7 +304,7 @@ VERBS: Mapping[str, Verb] = {
 }
 
 
-#: What the account may not do: a command, or to write to certain keys, as if they were out of reach.
+#: The account may not use a command, or may not write certain keys.
 DENIED = {
     **{name: (f"-{name}",) for name in ("hset", "hdel", "hincrby", "hsetnx", "pexpireat", "hget", "hmget")},
     "to write runs": ("resetkeys", "%R~*", f"~{HISTORY}:*"),
@@ -395,7 +395,7 @@ def test_a_server_that_loaded_an_old_snapshot_grants_no_fence_twice_to_whom_it_d
     with RedisServer(tmp_path, appendonly="no", save="3600 1") as server:
         old = RedisHistory.from_url(server.url)
         lost = lose_claims(server, old, old)
-        # It was not granted anything before, and so knows of none of these fences.
+        # This history was not granted any fence before, so it does not know these fences.
         young = RedisHistory.from_url(server.url)
         granted = claim(young, "u1", "u2")
         batch = claim(young, "u3", owner=BATCH)
@@ -415,7 +415,7 @@ def test_a_server_that_was_restarted_under_a_client_is_noticed_before_its_next_c
         one, other = RedisHistory.from_url(server.url), RedisHistory.from_url(server.url)
         lost = lose_claims(server, one, other)
 
-        # It was granted nothing that was lost, unlike the other one.
+        # Unlike the other history, this one was not granted a lost fence.
         assert min(claim(one, "u2", "u3")) > max(lost)
         assert min(claim(other, "u4")) > max(lost)
         for history in (one, other):
@@ -430,14 +430,14 @@ def test_a_server_that_was_busy_when_a_client_connected_again_grants_no_fence_tw
         with connected(server.url) as client, busy(client), pytest.raises(HistoryUnavailableError):
             claim(one, "u2")
 
-        # It was granted nothing that was lost, and the server could not tell it that it is another one.
+        # It was not granted a lost fence, and the busy server could not tell it about the restart.
         assert min(claim(one, "u3")) > max(lost)
         for history in (one, other):
             drive(history.close())
 
 
 def grown_old(client: Any) -> None:
-    """Make the history one that began a year ago, and has granted few fences since."""
+    """Change the history so that it began a year ago, and has granted few fences since."""
     seconds, microseconds = client.time()
     began = seconds * 1_000_000 + microseconds - YEAR // timedelta(microseconds=1)
     meta = client.hget(HISTORY, "meta")
@@ -448,7 +448,7 @@ def grown_old(client: Any) -> None:
 
 
 def long_ago(client: Any) -> None:
-    """Let what is known of the last step be as old as a year, so that the next one is a long one, too."""
+    """Make the last recorded step a year old, so that the next step is large again."""
     low = int(client.hget(f"{HISTORY}:origin", "low"))
     client.hset(f"{HISTORY}:origin", mapping={"low": low - 2**40, "server": "another"})
 
@@ -479,8 +479,8 @@ def test_batches_are_found_after_steps_longer_than_their_numbers(
             young.claim(TRIGGER, [*known, "open"], BatchOwner(f"query-3/{turn}"), time_to_live=LONG)
         )
         assert all(one.found is not None for one in claims)
-        assert drive(young.settle_batch(TRIGGER, BATCH, EntryOutcome.OK)), "it is told twice"
-        assert drive(young.complete(TRIGGER, "single", single)), "it is told twice"
+        assert drive(young.settle_batch(TRIGGER, BATCH, EntryOutcome.OK)), "a repeated completion succeeds"
+        assert drive(young.complete(TRIGGER, "single", single)), "a repeated completion succeeds"
         long_ago(client)
 
     drive(history.settle_batch(TRIGGER, BatchOwner("query-1/8"), None))
@@ -522,7 +522,7 @@ def test_a_client_that_knows_less_is_stepped_over_by_one_that_knows(
 
 
 def restart(server: RedisServer, *, with_data_of: Path | None = None) -> None:
-    """Start a server again, with its own data or with those of a backup of its folder."""
+    """Start a server again, with its own data or with the data of a backup of its folder."""
     server.stop()
     if with_data_of is not None:
         shutil.rmtree(server.folder)

@@ -1,4 +1,4 @@
-"""Completed entries in Redis after their slice of time has ended: packed buckets answer as before."""
+"""Completed entries in Redis are packed when their time slice ends. The buckets answer as before."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -41,7 +41,7 @@ REST = SHORT_DIGEST_SIZE - 1 + VALUE
 
 @pytest.fixture
 def time_to_live(client: Any) -> timedelta:
-    """A time to live whose present slice goes on for a while."""
+    """A time to live with a current slice that does not end soon."""
     return in_the_middle_of_its_slice(client)
 
 
@@ -75,7 +75,7 @@ def complete(
 
 
 def pack(history: RedisHistory, client: Any) -> None:
-    """Let the slices end, and sweep; all buckets are packed then."""
+    """Let the time slices end, and sweep, so that all buckets are packed."""
     age(client, TRIGGER)
     drive(history.purge(TRIGGER))
     assert set(forms(client)) == {b"string"}
@@ -254,7 +254,7 @@ def test_a_tag_counts_only_among_the_tags(
 
 
 def fill(client: Any, entries: int) -> dict[bytes, bytes]:
-    """Add random entries to the only bucket, which the history would put into several."""
+    """Add random entries to the only bucket. The history itself would use several buckets."""
     (bucket,) = buckets(client)
     (value,) = (value for digest, value in client.hgetall(bucket).items() if digest)
     random = Random(7)  # noqa: S311
@@ -302,7 +302,7 @@ def test_a_bucket_that_is_too_large_to_be_packed_stays_a_hash_and_answers(
 def test_a_bucket_with_more_entries_than_a_command_has_words_is_split_and_purged(
     history: RedisHistory, client: Any, time_to_live: timedelta
 ) -> None:
-    """A sender that chooses its uuids may bring all of them into one bucket."""
+    """A sender that chooses its uuids can put all of them into one bucket."""
     complete(history, ["first"], time_to_live)
     (bucket,) = buckets(client)
     value = client.hget(bucket, short_digest("first"))
@@ -342,7 +342,7 @@ def test_digests_that_differ_in_their_tenth_byte_are_two(
 def test_late_settlements_go_into_packed_buckets(
     history: RedisHistory, client: Any, time_to_live: timedelta
 ) -> None:
-    """So many that buckets are added to the packed slice."""
+    """There are so many that the packed slice needs more buckets."""
     complete(history, names(100), time_to_live)
     late = names(1000, "late")
     fences = [
@@ -429,7 +429,7 @@ def test_expired_entries_are_purged_from_packed_buckets(
 
 
 def begin_two_steps_earlier(client: Any, bucket: bytes, first_ones: int | None = None) -> None:
-    """Let all or the first entries start two steps earlier, and so live no longer than their time to live."""
+    """Let all or the first entries start two steps earlier, so that their time to live has passed."""
     content = bytearray(client.get(bucket))
     count = int.from_bytes(content[:NUMBER], "big") if first_ones is None else first_ones
     first = NUMBER + int.from_bytes(content[:NUMBER], "big") + SHORT_DIGEST_SIZE - 1
@@ -442,7 +442,7 @@ def begin_two_steps_earlier(client: Any, bucket: bytes, first_ones: int | None =
 def test_entries_of_a_purged_batch_are_not_counted(
     history: RedisHistory, client: Any, time_to_live: timedelta, *, is_packed: bool
 ) -> None:
-    """They stay in their buckets until the end of the slice, without the record that gives their state."""
+    """Their entries stay in the buckets until the slice ends, but the record with their state is gone."""
     of_batch = names(100)
     drive(history.claim(TRIGGER, of_batch, BatchOwner("q/1"), time_to_live=time_to_live))
     assert drive(history.settle_batch(TRIGGER, BatchOwner("q/1"), OK))
@@ -460,7 +460,7 @@ def test_entries_of_a_purged_batch_are_not_counted(
 def test_few_expired_entries_of_a_packed_bucket_wait_for_more(
     history: RedisHistory, client: Any, time_to_live: timedelta
 ) -> None:
-    """A packed bucket is written anew, which costs as much for one entry as for all."""
+    """A purge rewrites the whole packed bucket, so it waits until many entries have expired."""
     complete(history, names(40), time_to_live)
     pack(history, client)
     age(client, TRIGGER)
@@ -499,7 +499,7 @@ def sampled_in_even_buckets(*counts: int) -> Iterator[list[str]]:
 def test_a_forgotten_entry_stays_absent_after_half_of_a_split_failed(
     history: RedisHistory, client: Any, time_to_live: timedelta
 ) -> None:
-    """Bucket 2 was added, from bucket 0; bucket 3 was not, because bucket 1 was lost."""
+    """Bucket 2 was added from bucket 0. Bucket 3 was not added, because bucket 1 was lost."""
     sampled = [
         uuid for uuid in names(3000) if short_digest(uuid)[0] >= 0xF0 and short_digest(uuid)[3] % 2 == 0
     ]
@@ -574,7 +574,7 @@ def test_rows_of_a_claim_that_failed_half_way_do_not_make_a_count_negative(
 def test_a_forgotten_entry_stays_absent_after_another_entry_of_its_call_could_not_be_settled(
     history: RedisHistory, client: Any, time_to_live: timedelta
 ) -> None:
-    """Its settlement begins the present slice; the other one needs a lost bucket of the slice before."""
+    """Its settlement begins the present slice. The other one needs a lost bucket of the earlier slice."""
     done, even, (next_one,) = sampled_in_even_buckets(5, 1, 1)
     complete(history, done, time_to_live)
     odd = [uuid for uuid in names(50, "odd") if short_digest(uuid)[3] % 2][:1]
@@ -644,7 +644,7 @@ def test_a_bucket_that_is_lost_before_it_is_packed_stays_lost(
         drive(history.claim(TRIGGER, names(150), "worker-2"))
 
 
-#: What others leave of a packed bucket with twenty entries.
+#: Others have damaged a packed bucket with twenty entries in these ways.
 WITHOUT_ALL_TAGS: list[Callable[[bytes], bytes]] = [
     lambda _: b"",
     lambda content: content[:1],
@@ -673,7 +673,7 @@ def test_a_packed_bucket_without_all_tags_is_an_error(
 
 
 def whole_questions(history: RedisHistory, uuid: str) -> Sequence[Callable[[], object]]:
-    """Calls that need all entries of a bucket."""
+    """Return calls that need all entries of a bucket."""
     return (
         lambda: drive(history.scan(TRIGGER)),
         lambda: drive(history.forget(TRIGGER, uuid)),
@@ -749,7 +749,7 @@ def test_a_hash_that_others_began_in_place_of_a_packed_bucket_is_an_error(
 
 
 def questions(history: RedisHistory, fence: int) -> Sequence[Callable[[], object]]:
-    """Calls that need the one bucket."""
+    """Return calls that need the only bucket."""
     return (
         lambda: drive(history.claim(TRIGGER, ["u1", "u99"], "worker-2")),
         lambda: drive(history.claim(TRIGGER, ["u1", "u99"], BatchOwner("q/1"))),
@@ -777,7 +777,7 @@ def test_entries_are_found_with_a_field_meta_from_before_the_packing(
 def test_entries_are_written_with_a_field_meta_from_before_the_packing(
     history: RedisHistory, client: Any, time_to_live: timedelta
 ) -> None:
-    """A snapshot of the field, which an operator has put back, does not count the packed buckets."""
+    """An operator has restored an old copy of the field. It does not count the packed buckets."""
     owner, late = BatchOwner("q/1"), names(200, "late")
     complete(history, names(300), time_to_live)
     drive(history.claim(TRIGGER, ["a"], owner, time_to_live=time_to_live))
@@ -823,7 +823,7 @@ def test_buckets_are_added_over_packed_ones_that_the_field_meta_does_not_list(
 def test_a_run_ends_after_the_loss_of_the_field_meta_was_accepted(
     history: RedisHistory, client: Any, time_to_live: timedelta
 ) -> None:
-    """Its slice begins again, over the packed buckets of before."""
+    """Its slice begins again, over the old packed buckets."""
     complete(history, names(300), time_to_live)
     late = names(100, "late")
     fences = claim(history, late, time_to_live)
@@ -902,7 +902,7 @@ def purge_until_it_fails(url: str) -> None:
 def test_others_claim_and_settle_while_buckets_are_packed(
     history: RedisHistory, redis_url: str, client: Any, time_to_live: timedelta
 ) -> None:
-    """Each call is atomic, so the calls of the two take turns."""
+    """Each call is atomic, so the calls of both sides take turns."""
     done, late, other = names(6000), names(CLAIM_BATCH, "late"), RedisHistory.from_url(redis_url)
     complete(history, done, time_to_live)
     fences = claim(history, late, time_to_live)

@@ -1,4 +1,4 @@
-"""Entries near the end of their slice of time in Redis: none expires early, as none of its buckets does."""
+"""Entries near the end of their time slice in Redis: no entry and no bucket expires early."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -21,16 +21,16 @@ def complete(history: RedisHistory, uuids: Sequence[str], time_to_live: timedelt
 
 
 def at_the_end_of_its_slice(client: Any, *, left: timedelta) -> None:
-    """Move the one slice of a history back in time, and its one entry to its end, which lives so much longer.
+    """Move the only slice of a history back in time, to end after ``left``. Its entry ends with it.
 
-    Nothing waits, and no clock is set: what a slice looks like near its end is written as it is.
+    The test does not wait or set a clock. It writes the data of a slice near its end.
     """
     meta = client.hget(HISTORY, "meta")
     name, _, numbers = meta[16:].partition(b"\0")
     begins, length, step = (int.from_bytes(numbers[at : at + 6], "big") for at in (0, 6, 12))
     seconds, micros = client.time()
     end = seconds * 1000 + micros // 1000 + left // timedelta(milliseconds=1)
-    units = 16383  # the last step of the slice, in which an entry starts that is the last to expire
+    units = 16383  # an entry that starts in the last step of the slice expires last
     moved = end - units * step - 2 * length
     client.hset(HISTORY, "meta", meta[:16] + name + b"\0" + moved.to_bytes(6, "big") + numbers[6:])
     assert moved < begins
@@ -41,13 +41,13 @@ def at_the_end_of_its_slice(client: Any, *, left: timedelta) -> None:
 
 
 def test_an_entry_is_found_until_the_end_of_its_slice(history: RedisHistory, client: Any) -> None:
-    """Also past two thirds of the time that its slice and its buckets live: each script looks."""
+    """Each script also finds it after two thirds of the lifetime of its slice and its buckets."""
     length, other = timedelta(days=20), timedelta(days=2)
     complete(history, ["u1"], length)
     at_the_end_of_its_slice(client, left=timedelta(hours=1))
 
     assert state_of_one(history) is EntryOutcome.OK
-    complete(history, ["another slice"], other)  # which drops those that are over
+    complete(history, ["another slice"], other)  # which drops the slices that have ended
     (single,) = drive(history.claim(TRIGGER, ["u1"], "worker-2"))
     (of_batch,) = drive(history.claim(TRIGGER, ["u1"], BatchOwner("q/1")))
     drive(history.purge(TRIGGER))

@@ -27,7 +27,7 @@ def client(redis_cluster: int) -> Iterator[Any]:
     client.close()
 
 
-#: Which keys move first, by how they end.
+#: The keys with these endings move first.
 FIRST = {"runs": (":history",), "ledger": (":batches",), "buckets": tuple("0123456789")}
 
 
@@ -48,7 +48,7 @@ def test_what_is_remembered_is_not_new_while_its_slot_moves(
     move = SlotMove(client, HISTORY)
 
     def look(when: str) -> bool:
-        """Claim all that is known, by a client that knew the cluster before and by one that does not."""
+        """Claim all known uuids, with a client that knew the cluster before and with a new client."""
         answered = 0
         for owner in ("worker-2", BatchOwner(f"query-2/{when}")):
             fresh = cluster_client(redis_cluster)

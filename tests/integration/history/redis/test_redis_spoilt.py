@@ -1,4 +1,4 @@
-"""What others have written into the keys of a history in Redis harms itself alone."""
+"""If others write into the keys of a history in Redis, only the damaged entries suffer."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -144,7 +144,7 @@ def test_sums_decisions_and_names_that_are_none_hide_no_others(history: RedisHis
     assert TRIGGER in drive(history.triggers())
 
 
-#: What stands in the field, of what stood there; and what is said of it.
+#: How to damage the field, and the problem that the error names.
 SPOILS: list[tuple[Callable[[bytes], bytes], str]] = [
     (lambda _: b"", "too short"),
     (lambda _: b"spoilt", "too short"),

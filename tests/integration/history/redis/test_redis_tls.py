@@ -1,4 +1,4 @@
-"""``rediss://``: whoever shows a certificate for another host is not spoken to, also if it is a good one."""
+"""``rediss://`` refuses a server with a certificate for another host, even if the certificate is valid."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ ELSEWHERE = "DNS:redis.example.com,IP:192.0.2.1"
 
 
 def tell(_form: str, url: str) -> None:
-    """Tell a sink of something once; there is only a blocking one."""
+    """Send one event to a sink. Sinks are only blocking."""
     sink = open_sink(url)
     try:
         sink(
@@ -39,7 +39,7 @@ def tell(_form: str, url: str) -> None:
 
 Speak = Callable[[str, str], None]
 
-#: What speaks to Redis, and in which form.
+#: Each kind of client of Redis, blocking and asyncio.
 SPEAKERS = [(speak, form) for speak in USES.values() for form in ("blocking", "asyncio")] + [
     (tell, "blocking")
 ]
@@ -49,7 +49,7 @@ each_speaker = pytest.mark.parametrize(("speak", "form"), SPEAKERS)
 
 @pytest.fixture
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a Redis with TLS, whose certificate is for the hosts that the test names."""
+    """The URL of a Redis with TLS. Its certificate is for the hosts that the test names."""
     if shutil.which("redis-server") is None:
         missing("redis-server", "apt-get install redis-server")
     authority = make_certificate(tmp_path, "authority")

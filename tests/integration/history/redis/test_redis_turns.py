@@ -1,4 +1,4 @@
-"""The script that settles a run and claims the next message, which may be a copy, or cannot be claimed."""
+"""A script settles a run and claims the next message. That may be a copy, or the claim may fail."""
 
 from datetime import timedelta
 
@@ -18,7 +18,7 @@ LEASE = timedelta(seconds=30)
 
 
 def started(history: RedisHistory, uuid: str) -> Fence:
-    """Claim a uuid as worker-1, after another one was completed, so that a slice of time exists."""
+    """Claim a uuid as worker-1. Complete another uuid before, so that a time slice exists."""
     (first,) = drive(history.claim(TRIGGER, ["before"], "worker-1", LEASE))
     assert drive(history.complete(TRIGGER, "before", first.fence, owner="worker-1"))
     (claim,) = drive(history.claim(TRIGGER, [uuid], "worker-1", LEASE))
@@ -90,7 +90,7 @@ def test_a_run_stays_completed_although_the_next_message_cannot_be_claimed(
     fence = started(history, "order-1")
     with connected(redis_url) as client:
         (bucket,) = client.keys(f"{HISTORY}:*:0")
-        # Another time to live has another slice; its only bucket gets lost.
+        # Another time to live has another slice. Its only bucket is lost.
         (other,) = drive(history.claim(TRIGGER, ["other"], "worker-1", time_to_live=timedelta(days=1)))
         assert drive(history.complete(TRIGGER, "other", other.fence, owner="worker-1"))
         (lost,) = set(client.keys(f"{HISTORY}:*:0")) - {bucket}

@@ -1,4 +1,4 @@
-"""A SQL history whose table of entries was emptied says so: messages that were processed before run again."""
+"""If the table of entries was emptied, a SQL history reports it: processed messages would run again."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from history.store import BatchOwner, Owner
 from tests.fixtures.databases import engine_at
 from tests.integration.history.sql.sql_worker import opened as open_history
 
-#: What empties a history: its table of entries, in two ways, or all tables.
+#: Three ways to empty a history: its table of entries in two ways, or all tables.
 EMPTY = {
     "truncated": "TRUNCATE doubtless_history",
     "deleted": "DELETE FROM doubtless_history",
@@ -25,7 +25,7 @@ EMPTY = {
 
 @pytest.fixture
 def opened(sql_database: str) -> Iterator[Callable[[], SqlHistory]]:
-    """Return what opens the history once more, as another process does."""
+    """Return a function that opens the history again, like another process."""
     with ExitStack() as histories:
         yield lambda: histories.enter_context(open_history(sql_database))
 
@@ -46,7 +46,7 @@ def run(engine: Engine, statement: str) -> None:
 
 
 def alarms(caplog: pytest.LogCaptureFixture) -> list[tuple[str | None, bool]]:
-    """Return what was logged at level CRITICAL: the trigger, and whether its history was emptied."""
+    """Return the CRITICAL records: the trigger, and whether its history was emptied."""
     records = (record for record in caplog.records if record.levelno == logging.CRITICAL)
     return [(vars(record).get("trigger"), "was emptied" in record.getMessage()) for record in records]
 

@@ -1,4 +1,4 @@
-"""The number of a trigger's entries is estimated without reading them all."""
+"""The history estimates the number of a trigger's entries without reading all of them."""
 
 import sqlite3
 from collections.abc import Callable

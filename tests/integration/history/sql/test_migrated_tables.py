@@ -1,4 +1,4 @@
-"""The tables as SQL, older tables that are brought up to date, and a role that may not make tables."""
+"""The tables as SQL, the update of older tables, and a role that may not make tables."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Databases of PostgreSQL of an old application, or without a locale: another encoding, other rules."""
+"""PostgreSQL databases with another encoding or without a locale, as old applications have them."""
 
 import secrets
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from triggers import Message
 from triggers.providers import Arrival
 from triggers.providers.sqljms.provider import SqlJms
 
-#: A text that hardly any encoding has.
+#: Hardly any encoding can hold this text.
 TEXT = "böse 🧾 注文"
 
 PARKED = Parked(

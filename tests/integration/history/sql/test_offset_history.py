@@ -1,4 +1,4 @@
-"""Offsets as a history: what two consumers of one partition see of each other, message by message."""
+"""Offsets as a history: two consumers of one partition see each other's work, message by message."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ PLACE = Place("orders:book", "orders", 0)
 
 @pytest.fixture
 def engine(sql_database: str) -> Iterator[Engine]:
-    # Each statement by itself, so that two consumers take turns on SQLite, too.
+    # Each statement commits by itself, so that two consumers can also take turns on SQLite.
     with engine_at(sql_database, isolation_level="AUTOCOMMIT") as engine:
         yield engine
 

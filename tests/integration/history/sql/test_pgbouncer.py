@@ -40,7 +40,7 @@ def test_statements_that_are_repeated_are_not_prepared(pgbouncer_url: str) -> No
     stores = [SqlHistory.from_url(pgbouncer_url) for _ in range(2)]
 
     for n in range(30):
-        store = stores[n % 2]  # on the backend on which the other one would have prepared the same
+        store = stores[n % 2]  # on the backend where the other client would have prepared the same statement
         (claim,) = drive(store.claim("book", [f"u{n}"], f"worker-{n}"))
         assert drive(store.complete("book", f"u{n}", claim.fence))
 

@@ -1,4 +1,4 @@
-"""A purge of PostgreSQL: behind an old snapshot, beside other purges, and beside services that hold rows."""
+"""A purge of PostgreSQL: with an old snapshot, with other purges, and with services that lock rows."""
 
 import re
 from collections.abc import Generator

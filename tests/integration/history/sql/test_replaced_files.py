@@ -1,4 +1,4 @@
-"""A file of SQLite that is deleted or restored while it is open: what is there now is used, and said."""
+"""If a SQLite file is deleted or restored while it is open, the new file is used and a log line says so."""
 
 import asyncio
 import logging
@@ -72,7 +72,7 @@ def backed_up(file: Path) -> Path:
 
 
 def claimed(store: SqlHistory, uuid: str) -> bool:
-    """Claim as a delivery does; False for a duplicate."""
+    """Claim like a delivery. Return False for a duplicate."""
     (claim,) = drive(store.claim(TRIGGER, [uuid], "me"))
     if claim.found is None:
         drive(store.complete(TRIGGER, uuid, claim.fence))
@@ -106,7 +106,7 @@ def test_all_processes_meet_in_the_file_that_is_there_now(
 def test_none_is_made_where_one_was_deleted_and_it_may_come_back(
     file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A backup may be about to be copied there, which a file in use would spoil."""
+    """A person may be about to copy a backup there. A new file in use would spoil it."""
     with opened(f"sqlite:///{file}") as store:
         assert claimed(store, "a")
         file.rename(aside := file.with_name("aside"))
@@ -162,7 +162,7 @@ def test_fences_go_on_above_those_of_the_lost_file(file: Path) -> None:
 
 
 def _all_parts(store: SqlHistory) -> None:
-    """Use each part that has tables of its own."""
+    """Use each part of the history that has its own tables."""
     drive(store.parking.park([PARKED]))
     drive(store.journal.append(TRIGGER, [JournalLine(verdict="new", reason="a test", uuid="a")]))
     drive(first_of(store.fingerprints, TRIGGER, "a", b"print", HOUR))
@@ -180,7 +180,7 @@ def test_every_part_makes_its_tables_anew(file: Path) -> None:
         with pytest.raises(HistoryUnavailableError):
             drive(store.check())
         with closing(sqlite3.connect(file)) as another:
-            another.execute("CREATE TABLE orders (id)")  # not of ours, under a number that was free again
+            another.execute("CREATE TABLE orders (id)")  # a foreign file, with a free inode number
 
         _all_parts(store)
 
@@ -242,7 +242,7 @@ def received(receiver: Receiver) -> list[str | None]:
 
 
 def test_a_consumer_of_sql_jms_receives_what_is_sent_to_the_new_file(file: Path) -> None:
-    """As who tries the tutorial does it: delete the file to begin again, while a consumer runs."""
+    """A reader of the tutorial deletes the file to begin again, while a consumer runs."""
     consumer, producer = (SqlJms.from_url(f"sqlite:///{file}") for _ in range(2))
     receiver = drive(consumer.open_receiver("queue://orders", subscription="book", name="one"))
     drive(producer.send("queue://orders", [Message(body="a", uuid="a")]))
@@ -266,7 +266,7 @@ def test_a_consumer_of_sql_jms_receives_what_is_sent_to_the_new_file(file: Path)
 
 
 def left(file: Path, backup: Path) -> None:
-    """Restore a backup as most do it, and forget the log of the file before."""
+    """Restore a backup like most people: they forget the write-ahead log of the old file."""
     file.unlink()
     shutil.copy(backup, file)
 
@@ -275,7 +275,7 @@ def left(file: Path, backup: Path) -> None:
 def test_the_log_of_the_old_file_is_not_put_into_a_backup(
     file: Path, *, deleted_before: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """SQLite would read it with the backup, which is a damaged database then."""
+    """SQLite would apply the log to the backup, and the database would be damaged."""
     with opened(f"sqlite:///{file}") as store:
         assert claimed(store, "before the backup")
         backup = backed_up(file)

@@ -1,4 +1,4 @@
-"""A PostgreSQL that says nothing any more, and keeps its connections: it is given up, and found again."""
+"""PostgreSQL stops answering, but keeps its connections. The history gives it up, and finds it again."""
 
 import asyncio
 import threading
@@ -18,7 +18,7 @@ from tests.fixtures.waiting import eventually
 from triggers.providers import Arrival, ProviderUnavailableError
 from triggers.providers.sqljms.provider import SqlJms
 
-#: Short, for a test: a reply that takes longer makes somebody ask.
+#: Short, for a test. If a reply takes longer, a thread asks whether the server still answers.
 IMPATIENT = "&reply_timeout=0.3"
 
 

@@ -1,6 +1,7 @@
-"""Cells of a SQL history that a disk, a tool or a person has written over: each harms itself alone.
+"""A disk, a tool or a person has overwritten cells of a SQL history: only the damaged entry suffers.
 
-On SQLite, where a cell may hold any type. Only ``doubtless_meta`` is not here: without it nothing runs.
+The tests use SQLite, where a cell may hold any type. They leave out ``doubtless_meta``, because
+nothing runs without it.
 """
 
 import shutil
@@ -23,7 +24,7 @@ TABLES = [f"doubtless_{name}" for name in ("history", "batches", "records", "log
 
 SPOILT: list[object] = ["xx", b"\xff\xfe", 1e30]
 
-#: What commands, consumers and Spark ask, each of which must answer.
+#: The questions of commands, consumers and Spark. Each question must get an answer.
 QUESTIONS: dict[str, Callable[[KeepsBeside], Any]] = {
     "stats": lambda store: store.stats(TRIGGER),
     "scan": lambda store: store.scan(TRIGGER),
@@ -105,7 +106,7 @@ def test_a_spoilt_cell_keeps_no_question_from_its_answer(whole: Path, tmp_path: 
 
 
 def spoil(file: Path, table: str, column: str, value: object, where: str = "") -> bool:
-    """Write over a cell of each row; False where the table refuses it."""
+    """Overwrite a cell of each row. Return False if the table refuses it."""
     connection = sqlite3.connect(file)
     try:
         connection.execute(f"UPDATE {table} SET {column} = ? {where}", (value,))  # noqa: S608

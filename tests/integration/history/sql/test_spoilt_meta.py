@@ -1,4 +1,4 @@
-"""What others have written into the rows that a whole SQL database is read by, or that they have deleted."""
+"""Others have changed or deleted the rows that describe the whole SQL database."""
 
 import logging
 import sqlite3

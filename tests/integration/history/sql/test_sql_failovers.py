@@ -1,4 +1,4 @@
-"""Connections that die or do not write any more, and a standby that lacks the last commits of its primary."""
+"""Connections die or become read-only, and a standby is missing the last commits of its primary."""
 
 import logging
 from collections.abc import Generator
@@ -22,7 +22,7 @@ from triggers.testing.postgres_server import PostgresServer
 
 @contextmanager
 def read_only(server: PostgresServer) -> Generator[None]:
-    """Let every session that begins meanwhile be as on a standby: it reads, and refuses to write."""
+    """Inside the block, new sessions can read but not write, as on a standby."""
     with psycopg.connect(server.url, autocommit=True) as admin:
         admin.execute("ALTER DATABASE postgres SET default_transaction_read_only = on")
         yield

@@ -1,4 +1,4 @@
-"""What the conformance suite cannot say of a SQL history: processes, servers that go, files in use."""
+"""Tests of a SQL history that do not fit the conformance suite: processes, lost servers, files in use."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

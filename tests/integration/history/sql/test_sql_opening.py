@@ -1,4 +1,4 @@
-"""How a SQL history is opened, what it warns of, and how PostgreSQL plans its statements."""
+"""Opening a SQL history, its warnings, and the plans of PostgreSQL for its statements."""
 
 import sqlite3
 import sys
@@ -124,7 +124,7 @@ class TestPlans:
         assert "JIT" not in plan, plan
 
 
-#: Tables whose rows come and go.
+#: In these tables rows are added and deleted all the time.
 BUSY = {
     *("doubtless_batches", "doubtless_history"),
     *("doubtless_log", "doubtless_records"),

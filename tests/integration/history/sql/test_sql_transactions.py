@@ -1,4 +1,4 @@
-"""A SQL history inside somebody's transaction, and claims that meet one that is still open."""
+"""A SQL history works inside a user's transaction, and claims wait for transactions that are still open."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ def store(postgres_url: str) -> Iterator[SqlHistory]:
 
 @pytest.fixture
 def service(postgres_url: str) -> Iterator[Engine]:
-    """The engine of a service with a table of its own."""
+    """The engine of a service that has its own table."""
     asked(postgres_url, "CREATE TABLE bookings (uuid TEXT)")
     with engine_at(postgres_url) as engine:
         yield engine
@@ -42,7 +42,7 @@ def service(postgres_url: str) -> Iterator[Engine]:
 
 @pytest.fixture
 def somebody_waits(postgres_url: str) -> Iterator[Callable[[], None]]:
-    """Return what waits until a client of this schema waits for a lock."""
+    """Return a function that waits until a client of this schema waits for a lock."""
     with psycopg.connect(postgres_url, autocommit=True) as connection:
 
         def wait() -> None:
@@ -132,7 +132,7 @@ class TestJoined:
 
 
 class TestClaimsThatWait:
-    """A claim that meets an open transaction waits for its end, and then sees what was committed."""
+    """A claim that meets an open transaction waits for its end, and then sees the committed rows."""
 
     def test_a_claim_waits_for_the_transaction_that_claimed_before_it(
         self, store: SqlHistory, service: Engine, somebody_waits: Callable[[], None]
@@ -242,7 +242,7 @@ class TestCancelled:
     async def test_a_statement_on_sqlite_that_is_cut_off_locks_nobody_out(self, tmp_path: Path) -> None:
         store = SqlHistory.from_url(f"sqlite:///{tmp_path}/h.sqlite3?timeout=0.3").for_asyncio()
         await store.check()
-        held: list[object] = []  # as garbage that is not collected yet holds it
+        held: list[object] = []  # as if uncollected garbage held it
         engine = store._engine  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
         assert isinstance(engine, AsyncEngine)
         async with engine.connect() as connection:

@@ -1,4 +1,4 @@
-"""A pool whose connections are all in use serves who asks in the order of asking, threads and tasks alike."""
+"""If all connections of a pool are in use, threads and tasks get one in the order in which they asked."""
 
 import asyncio
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ from tests.fixtures.threads import in_threads
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.history.sql.sql_worker import TRIGGER, opened
 
-#: How many workers share the one connection, how often each of them uses it, and how often the busiest may
-#: until then. Out of turn, one of them would use it a thousand times while the others wait for their first.
+#: So many workers share one connection, and each uses it so often. The busiest worker may use it at most MOST
+#: times until then. Without turns, one worker would use it a thousand times while the others still wait.
 WORKERS, USES, MOST = 4, 50, 500
 
 
@@ -78,7 +78,7 @@ def test_tasks_take_turns(store: SqlHistory) -> None:
 
 @pytest.fixture
 def kept_looking(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """What those who waited found, each time they looked for connections that are lost."""
+    """Whether a waiting worker found a lost connection, each time it looked."""
     looks: list[bool] = []
     look = ConnectionQueue.has_lost
 

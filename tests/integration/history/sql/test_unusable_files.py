@@ -1,4 +1,4 @@
-"""A SQLite history that another process has locked, or that is damaged: waits do not add up."""
+"""A SQLite history is locked by another process, or damaged. Waits for the lock do not add up."""
 
 import sqlite3
 import threading

@@ -29,7 +29,7 @@ pytestmark = ACTIVEMQ
 
 SOON = timedelta(seconds=PATIENCE)
 
-#: How long it is looked whether something comes that must not.
+#: The tests wait this long for a message that must not come.
 A_WHILE = timedelta(milliseconds=200)
 
 
@@ -221,7 +221,7 @@ def test_java_reads_every_kind_of_body_and_header(
 
 
 def _numbered(lines: list[list[str]]) -> Iterator[tuple[int, list[str]]]:
-    """Say of each line which message it is about."""
+    """Return the number of the message for each line."""
     number = 0
     for line in lines:
         number += line[0] == "message"

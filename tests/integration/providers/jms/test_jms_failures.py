@@ -1,4 +1,4 @@
-"""Bad input and bad days on a real ActiveMQ: what is refused, what is parked, what is delivered again."""
+"""Bad input and bad days on a real ActiveMQ: messages are refused, parked or delivered again."""
 
 import asyncio
 import os
@@ -53,7 +53,7 @@ def refusal(url: str, destination: str = "orders") -> str:
 
 
 def refused(url: str) -> str | None:
-    """Return why a use was refused; None where the other side had hung up before the reason was known."""
+    """Return why a use was refused. Return None if the other side hung up before it gave a reason."""
     try:
         use(url)
     except ConfigurationError as error:
@@ -187,7 +187,7 @@ def test_a_message_too_large_for_the_broker_is_unavailable_and_the_provider_goes
 
 
 def ended(code: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in a process of its own: it has no JVM yet."""
+    """Run a program in a new process, which has no JVM yet."""
     return subprocess.run(
         [sys.executable, "-c", code, *words],
         env={**os.environ, **environment},
@@ -276,7 +276,7 @@ def test_what_nobody_should_send_is_parked_with_an_event_and_loses_nothing(
     )
     assert letter["message"] == "ActiveMQObjectMessage"
     assert "never opened" in letter["property dead_letter_reason"]
-    assert depth(activemq.url, f"DLQ.{queue}") == 1  # the one that Java could not read
+    assert depth(activemq.url, f"DLQ.{queue}") == 1  # the message that Java could not read
 
 
 @pytest.mark.parametrize("session", ["client", "transacted"])
@@ -307,7 +307,7 @@ def test_a_broker_that_goes_away_in_an_acknowledgement_delivers_again(
 
 
 def _patiently(work: Callable[[], Sequence[Any]]) -> Sequence[Any]:
-    """Do something that the provider may be away for."""
+    """Repeat a call while the provider is away."""
     done: list[Sequence[Any]] = []
 
     def tried() -> bool:

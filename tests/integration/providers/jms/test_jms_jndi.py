@@ -1,4 +1,4 @@
-"""Names in JNDI on a real ActiveMQ: of the connection factory, of queues and of topics."""
+"""JNDI names of the connection factory, of queues and of topics, on a real ActiveMQ."""
 
 from collections.abc import Iterator
 from uuid import uuid4
@@ -26,7 +26,7 @@ def name() -> str:
 
 @pytest.fixture
 def provider(activemq: ActiveMqServer, name: str) -> Iterator[JmsProvider]:
-    """A provider whose connection factory, queue and topic have names in JNDI."""
+    """A provider that looks up its connection factory, queue and topic in JNDI."""
     settings = JmsSettings(
         jndi="ConnectionFactory",
         environment={

@@ -1,4 +1,4 @@
-"""Shared subscriptions of topics (JMS 2.0), on Artemis: several consumers, each message for one of them."""
+"""Shared subscriptions of topics (JMS 2.0) on Artemis: each message goes to one of several consumers."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,13 +40,13 @@ def test_two_connections_share_what_was_sent_while_both_were_away(
     artemis: ArtemisServer, provider: JmsProvider, topic: str
 ) -> None:
     elsewhere = JmsProvider.from_url(artemis.url)
-    drive(opened(provider, topic).close())  # from now on, the subscription is there
+    drive(opened(provider, topic).close())  # this creates the subscription
     send(provider, topic, 4)
 
     one, other = opened(provider, topic), opened(elsewhere, topic)
     [first], [second] = take(one), take(other)
     drive(one.acknowledge([first]))
-    drive(other.close())  # its message comes again, to the one that is left
+    drive(other.close())  # its message comes again, to the remaining consumer
     uuids = [first.message.uuid]
     for _ in range(3):
         [taken] = take(one)

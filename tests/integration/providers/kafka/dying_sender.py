@@ -12,7 +12,7 @@ from triggers.providers.kafka.transactions import TransactionalPublisher
 
 
 def main(url: str, topic: str, bodies: Sequence[str]) -> None:
-    """Send, and die when the broker has all of it; end with 1 if that is survived."""
+    """Send, and die when the broker has all messages. End with 1 if this process survives."""
     committing: Any = TransactionalPublisher
     committing._commit = _die  # noqa: SLF001  (the moment in between)
     drive(open_provider(url).send(topic, [Message(body=body) for body in bodies]))

@@ -1,4 +1,4 @@
-"""A shop whose orders come from a topic, and whose bookings share a database with the topic's offsets."""
+"""A shop receives orders from a topic. Its bookings and the topic's offsets are in one database."""
 
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
@@ -27,7 +27,7 @@ _BOOK = text("INSERT INTO booked VALUES (:number)")
 
 @dataclass(frozen=True, slots=True)
 class Shop:
-    """Orders are numbers; the one at offset n of a partition that has all of them is n."""
+    """Orders are numbers. In a partition that has all orders, offset n holds order n."""
 
     kafka: AnyKafka | ApacheKafkaCluster
     topic: str
@@ -45,8 +45,8 @@ class Shop:
         return f"{self.topic}:book"
 
     def place(self, orders: Sequence[int], **headers: bytes) -> None:
-        """Send orders, each under a key of its own; nothing names them but the headers."""
-        # What it sends again by itself would be another order here.
+        """Send orders, each with a different key. Only ``headers`` can identify an order."""
+        # Without this, an automatic retry of the producer would count as another order.
         once = {"enable.idempotence": True}
         producer = Producer({"bootstrap.servers": self.kafka.address, "log_level": 0} | once)
         for order in orders:
@@ -73,7 +73,7 @@ class Shop:
         return lane.run([self.book(lane, then, **options)], self.provider)
 
     def run_out(self, lane: Lane, then: Then = lambda _: None, **options: Any) -> dict[str, int]:
-        """Book until nothing is left, and return what became of the messages."""
+        """Book until no message is left, and return the counts of the outcomes."""
         counts = Counter[str]()
 
         def run() -> bool:
@@ -88,7 +88,7 @@ class Shop:
 
     @property
     def left(self) -> int:
-        """How many messages the rows do not say to be settled."""
+        """The number of messages that the rows do not show as settled."""
         client = KafkaClient({"bootstrap.servers": self.kafka.address, "group.id": "counting"})
         partitions = client.list_topics(self.topic, timeout=30).topics[self.topic].partitions
         ends = [client.get_watermark_offsets(TopicPartition(self.topic, one), 30)[1] for one in partitions]
@@ -102,7 +102,7 @@ class Shop:
 
     @property
     def rows(self) -> list[tuple[int, str]]:
-        """Where the rows stand, in the order of their partitions."""
+        """The positions in the rows, in the order of their partitions."""
         if not inspect(self.engine).has_table("doubtless_offsets"):
             return []
         found = self.ask("SELECT next_offset, settled_beyond FROM doubtless_offsets ORDER BY number")
@@ -122,7 +122,7 @@ class Shop:
             connection.execute(text(statement), values)
 
     def commit_to_kafka(self, offset: int) -> None:
-        """Commit an offset of the first partition for the group; this mock lets only a member do that."""
+        """Commit an offset of the first partition for the group. In this mock only a member may do that."""
         settings = {"enable.auto.commit": False, "partition.assignment.strategy": "cooperative-sticky"}
         known = {"bootstrap.servers": self.kafka.address, "group.id": self.group, "session.timeout.ms": 4000}
         client = KafkaClient(known | settings)
@@ -133,7 +133,7 @@ class Shop:
 
     @property
     def committed(self) -> int:
-        """What of the first partition the group has committed to Kafka."""
+        """The offset of the first partition that the group has committed to Kafka."""
         client = KafkaClient({"bootstrap.servers": self.kafka.address, "group.id": self.group})
         (found,) = client.committed([TopicPartition(self.topic, 0)], 30)
         client.close()

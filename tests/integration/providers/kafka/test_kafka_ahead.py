@@ -1,4 +1,4 @@
-"""What comes while the receiver's caller works: the next messages, until their partition is taken away."""
+"""While the caller works, the receiver fetches the next messages, until it loses their partition."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Where a consumer group begins, and what it says when its topic or its offsets are not what they were."""
+"""The first offset of a consumer group, and its errors if its topic or its offsets have changed."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -32,14 +32,14 @@ def topic(kafka: AnyKafka) -> str:
 
 @pytest.fixture
 def late(kafka: AnyKafka, topic: str) -> Iterator[Callable[[], Receiver]]:
-    """Return what joins a group that begins with the newest message."""
+    """Return a function that joins a group, which begins with the newest message."""
     provider = Kafka.from_url(f"{kafka.url}&group={topic}&start=latest")
     yield lambda: drive(provider.open_receiver(topic, subscription="book", name="a"))
     drive(provider.close())
 
 
 def produce(server: AnyKafka, topic: str, *bodies: bytes, partition: int = 0) -> None:
-    """Send as a program that knows nothing of us."""
+    """Send like a program that does not know doubtless."""
     producer = RawProducer({"bootstrap.servers": server.address, "log_level": 0})
     for body in bodies:
         producer.produce(topic, body, partition=partition)
@@ -61,7 +61,7 @@ def taken(receiver: Receiver, count: int) -> list[object]:
 
 
 def commit(server: AnyKafka, topic: str, offset: int) -> None:
-    """Let the group of the topic's name have settled so much of the first partition."""
+    """Commit an offset of the first partition for the group with the topic's name."""
     member = Member({"bootstrap.servers": server.address, "group.id": topic, "log_level": 0})
     member.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
     member.close()
@@ -106,7 +106,7 @@ def test_what_retention_has_deleted_is_told_and_the_rest_is_received(
 def test_a_log_that_goes_back_is_read_from_there_and_what_comes_later_is_not_skipped(
     kafka: AnyKafka, topic: str, late: Callable[[], Receiver], caplog: pytest.LogCaptureFixture
 ) -> None:
-    commit(kafka, topic, 5)  # of what is not there any more
+    commit(kafka, topic, 5)  # an offset that no longer exists
     produce(kafka, topic, b"0", b"1")
 
     receiver = late()
@@ -122,7 +122,7 @@ def test_a_log_that_goes_back_is_read_from_there_and_what_comes_later_is_not_ski
 
 
 def ran_until_idle(server: KafkaServer, history: MemoryHistory) -> list[object]:
-    """Return what a consumer runs that ends at the first moment without a message."""
+    """Return the messages of a consumer that ends at the first moment without a message."""
     ran: list[object] = []
 
     @trigger("orders", name="book", history=history)
@@ -165,7 +165,7 @@ ORDERS = 20
 def test_a_group_that_begins_at_the_oldest_message_again_has_no_second_effect(
     kafka: AnyKafka, tmp_path: Path
 ) -> None:
-    """Another group stands for one whose offsets were reset, or whose brokers were restored."""
+    """A second group has no offsets, like a group after its offsets were reset or its brokers restored."""
     topic, history = f"orders-{uuid4().hex[:8]}", f"sqlite:///{tmp_path}/orders.sqlite3"
     kafka.create(topic, 2)
     engine = create_engine(history)
@@ -176,7 +176,7 @@ def test_a_group_that_begins_at_the_oldest_message_again_has_no_second_effect(
     def book(body: bytes, connection: Connection) -> None:
         connection.execute(text("INSERT INTO booked VALUES (:number)"), {"number": body.decode()})
 
-    # Nothing in these records names them, so each is known by its topic, partition and offset.
+    # These records have no identity, so each is identified by its topic, partition and offset.
     producer = Producer({"bootstrap.servers": kafka.address, "log_level": 0})
     for number in range(ORDERS):
         producer.produce(topic, b"%d" % number)
@@ -192,7 +192,7 @@ def test_a_group_that_begins_at_the_oldest_message_again_has_no_second_effect(
 
 
 def run(book: AnyTrigger, provider: str, history: str) -> dict[str, int]:
-    """Run a consumer until nothing is left, and return what became of the messages."""
+    """Run a consumer until no message is left, and return the counts of the outcomes."""
     consumer = Consumer([book], provider, history=history)
     consumer.run(until_idle=0.5)
     return dict(consumer.counts["book"])

@@ -1,4 +1,4 @@
-"""What only a real broker has in its topics: compacted topics, tombstones, and aborted transactions."""
+"""Only a real broker has compacted topics, tombstones and aborted transactions."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ pytestmark = APACHE_KAFKA
 #: Compact a topic as soon as its messages are older than this moment.
 COMPACTED = {"cleanup_policy": "compact", "segment_ms": "50", "min_cleanable_dirty_ratio": "0.01"}
 
-#: Runs a trigger until nothing is left, and returns what ran.
+#: Runs a trigger until no message is left, and returns the runs.
 RunOut = Callable[[], list[Message]]
 
 
@@ -77,7 +77,7 @@ def offsets_in(server: ApacheKafkaServer, topic: str) -> Sequence[int]:
 
 
 def compact(server: ApacheKafkaServer, topic: str, *gone: int) -> None:
-    """Send until the brokers have begun new segments, and have dropped these offsets from the old ones."""
+    """Send until the brokers have begun new segments and dropped these offsets from the old segments."""
 
     def is_compacted() -> bool:
         produce(server, topic, ("later", "later"))

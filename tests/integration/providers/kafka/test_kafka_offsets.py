@@ -78,7 +78,7 @@ class TestOnce:
     def test_messages_are_settled_out_of_order(
         self, blocking: Lane, kafka: AnyKafka, postgres_url: str
     ) -> None:
-        """Orders of different keys run at once; on SQLite one transaction runs at a time."""
+        """Orders with different keys run in parallel. SQLite runs one transaction at a time."""
         others = threading.Event()
 
         def first_is_last(number: int) -> None:
@@ -232,13 +232,13 @@ class TestAway:
 
 
 def put_back(shop: Shop, number: int) -> None:
-    """Do what putting back a copy of the database does that was made before an order was booked."""
+    """Restore the database to its state before an order was booked."""
     shop.change("DELETE FROM booked WHERE number >= :number", number=number)
     shop.change("UPDATE doubtless_offsets SET next_offset = :number, settled_beyond = ''", number=number)
 
 
 class TestApart:
-    """What ends without effects is settled, too, and keeps no row behind."""
+    """Messages without effects are also settled, and leave no row behind."""
 
     def test_what_no_service_wants_is_settled(self, lane: Lane, shop: Shop) -> None:
         shop.place(range(5))
@@ -277,7 +277,7 @@ class TestZombie:
     def test_a_consumer_that_has_lost_its_partition_commits_nothing_that_another_has_settled(
         self, blocking: Lane, kafka: AnyKafka, postgres_url: str
     ) -> None:
-        """A second cluster with the same messages stands for the group that has given the partition away."""
+        """A second cluster with the same messages plays the group that moved the partition away."""
         topic, resumed, stopped = f"orders-{uuid4().hex[:8]}", threading.Event(), threading.Event()
 
         def stop(number: int) -> None:

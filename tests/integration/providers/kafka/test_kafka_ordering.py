@@ -1,4 +1,4 @@
-"""Ordered triggers on Kafka: messages of one key run in their order, whoever has their partition."""
+"""Ordered triggers on Kafka: messages of one key run in their order, in any consumer."""
 
 import random
 import threading
@@ -21,7 +21,7 @@ from triggers.providers.contract.common import bodies, take
 from triggers.providers.contract.common import numbered as numbered_bodies
 from triggers.providers.kafka.provider import Kafka
 
-#: More than there are consumers in any test.
+#: More partitions than the consumers of any test.
 PARTITIONS = 4
 
 GROUPS, LENGTH = 20, 20
@@ -51,7 +51,7 @@ def opened(url: str, topic: str) -> Receiver:
 
 
 def done_in(*consumers: Running, topic: str) -> int:
-    """Count what was run, and what was found run already."""
+    """Count the messages that ran, and the duplicates."""
     return sum(one.counts[topic].get("ok", 0) for one in consumers)
 
 
@@ -71,7 +71,7 @@ def test_keys_keep_their_order_when_messages_are_rolled_back(
         eventually(lambda: done_in(running, topic=topic) == GROUPS * LENGTH)
 
     diary.check(GROUPS, LENGTH)
-    # What waited for a message that failed was not given back with it.
+    # Messages that waited behind a failed message were not given back with it.
     assert running.counts[topic]["recovered"] == failing.total
     assert kafka.depth(topic, f"{topic}:{topic}") == 0
     assert parked_in(history, topic) == []
@@ -81,7 +81,7 @@ def test_keys_keep_their_order_when_messages_are_rolled_back(
 def test_keys_keep_their_order_while_their_partitions_move(
     kafka: AnyKafka, topic: str, tmp_path: Path, chance: random.Random
 ) -> None:
-    """A second consumer comes in the middle, so that half of the partitions move, and leaves again."""
+    """A second consumer joins in the middle, so that half of the partitions move, and leaves again."""
     diary, failing = Diary(), Failing(GROUPS, LENGTH, 0.1, chance)
     history = f"sqlite:///{tmp_path}/history.sqlite3"
     threads: set[str] = set()
@@ -89,7 +89,7 @@ def test_keys_keep_their_order_while_their_partitions_move(
 
     def work(message: Message) -> None:
         if diary.total >= GROUPS * LENGTH // 4:
-            going_on.wait(PATIENCE)  # the rest is left for when the second one has come
+            going_on.wait(PATIENCE)  # the other messages wait for the second consumer
         diary.write(message, fails=failing.fails(message))
 
     def consumer(name: str) -> Running:
@@ -108,7 +108,7 @@ def test_keys_keep_their_order_while_their_partitions_move(
     with consumer("first") as first:
         eventually(lambda: diary.total >= half // 2)
         with consumer("second") as second:
-            send(kafka, topic, messages[half:])  # a partition may be done with, and have nothing else
+            send(kafka, topic, messages[half:])  # a partition may have no more messages
             assert going_on.wait(PATIENCE)
             eventually(lambda: diary.total >= GROUPS * LENGTH * 3 // 4)
         eventually(lambda: done_in(first, second, topic=topic) >= GROUPS * LENGTH)

@@ -1,4 +1,4 @@
-"""Members of a group as a URL may choose them: in the new group protocol, and with static membership."""
+"""Options of a URL for members of a group: the new group protocol, and static membership."""
 
 import logging
 from collections import Counter
@@ -19,7 +19,7 @@ from triggers.providers.kafka.provider import Kafka
 
 pytestmark = [APACHE_KAFKA, pytest.mark.prove]
 
-#: How many messages are sent at a time, each with a key of its own, to so many partitions.
+#: So many messages are sent together, each with a different key, to so many partitions.
 SENT, PARTITIONS = 40, 4
 
 
@@ -78,7 +78,7 @@ def test_members_of_the_new_protocol_share_partitions_and_hand_them_over(
         group.send()
         group.await_all()
         with group.member("b", new):
-            eventually(lambda: len(came_and_went(caplog)) >= 3)  # a's first ones, those it loses, and b's
+            eventually(lambda: len(came_and_went(caplog)) >= 3)  # a gets all, a loses some, b gets them
             assert group.described.type is ConsumerGroupType.CONSUMER
             group.send()
             group.await_all()
@@ -97,7 +97,7 @@ def test_a_static_member_that_restarts_soon_gets_its_partitions_and_nobody_elses
             group.send()
             group.await_all()
             caplog.clear()
-        assert len(group.described.members) == 2  # it has not left
+        assert len(group.described.members) == 2  # the member did not leave the group
         with group.member("b", b):
             eventually(lambda: len(came_and_went(caplog)) >= 2)
             group.send()

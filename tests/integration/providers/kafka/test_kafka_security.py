@@ -28,10 +28,10 @@ from triggers.sinks import DeadLetterSink
 
 pytestmark = APACHE_KAFKA
 
-#: Who may send and receive in each test.
+#: This account may send and receive in each test.
 SHOP = "shop"
 
-#: The rights that the docs list: for what, on which kind of resource, of which name, which operation.
+#: A row of the rights in the docs: the purpose, the kind of resource, its name, and the operation.
 _LISTED = re.compile(
     r"^\| (.+?) \| the (topic|group|transactional id) `([^`]+)`.* \| (\w+) \|$", re.MULTILINE
 )
@@ -88,7 +88,7 @@ def send(url: str, topic: str, *bodies: str) -> None:
 
 
 def received(url: str, topic: str) -> list[object]:
-    """Return the body of the next message of the trigger's group, which is settled."""
+    """Receive and settle the next message of the trigger's group, and return its body."""
     provider = Kafka.from_url(url)
     receiver = drive(provider.open_receiver(topic, subscription="book", name="a"))
     try:
@@ -100,7 +100,7 @@ def received(url: str, topic: str) -> list[object]:
         drive(provider.close())
 
 
-#: How an account may log in with what it knows.
+#: The ways in which an account may log in.
 LOGINS: Mapping[str, Callable[[SecureKafkaServer], str]] = {
     "PLAIN": lambda kafka: kafka.secure_url(SHOP, "PLAIN"),
     "SCRAM-SHA-256": lambda kafka: kafka.secure_url(SHOP, "SCRAM-SHA-256"),
@@ -130,7 +130,7 @@ def test_a_certificate_logs_in_in_place_of_a_password(kafka: SecureKafkaServer, 
 
 
 def refused(caplog: pytest.LogCaptureFixture) -> int:
-    """Return how often the log says that Kafka refuses something."""
+    """Return the number of refusals by Kafka in the log."""
     return sum(record.levelno >= logging.ERROR for record in caplog.records)
 
 
@@ -167,7 +167,7 @@ def test_a_wrong_password_is_named(
     with pytest.raises(ConfigurationError, match=r"refuses the login .* correct user, password"):
         attempt(url, topic)
 
-    assert refused(caplog) == 0  # the error has it
+    assert refused(caplog) == 0  # the error contains it
 
 
 @ATTEMPTS
@@ -206,7 +206,7 @@ def test_a_producer_goes_on_when_its_account_is_there(kafka: SecureKafkaServer, 
 
 
 def listed(*purposes: str, topic: str) -> list[Right]:
-    """Return the rights that the docs list for these purposes, for another topic than that of the docs."""
+    """Return the rights that the docs list for these purposes, with the test's topic instead."""
     page = (ROOT / "docs" / "how-to" / "run-on-kafka.md").read_text("utf-8")
     return [
         (
@@ -267,7 +267,7 @@ def work(body: object, ran: list[object]) -> None:
 
 
 def finished(consumer: Consumer, ran: list[object], history: str) -> list[object]:
-    """Run until all three have run, and one of them is parked; return what ran."""
+    """Run until all three messages have run and one of them is parked. Return the runs."""
     with Running(consumer) as running:
         eventually(lambda: (len(ran) == 3 and parked_in(history, "book")) or not running.alive)
     return ran

@@ -1,4 +1,4 @@
-"""Share groups of Kafka: what their counts are worth, and how a message is given up before it is lost."""
+"""Share groups of Kafka: what their delivery counts prove, and how a message is parked before it is lost."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -19,7 +19,7 @@ from triggers.providers.contract.common import arrivals, numbered, take
 from triggers.providers.kafka import share
 from triggers.providers.kafka.provider import Kafka
 
-#: A group that soon gives away what a killed member had.
+#: In this group a killed member's messages soon go to another member.
 SHORT = {"share_session_timeout_ms": "3000", "share_record_lock_duration_ms": "3000"}
 
 
@@ -43,7 +43,7 @@ def opened(url: str, topic: str) -> Receiver:
 
 
 def send(kafka: AnyKafka, topic: str, messages: list[Message]) -> Kafka:
-    """Send messages, and return the provider: when it ends, this broker takes back what members have."""
+    """Send messages, and return the provider. When it closes, this broker takes all messages back."""
     provider = Kafka.from_url(kafka.share_url)
     drive(provider.send(topic, messages))
     return provider
@@ -70,7 +70,7 @@ def test_a_first_delivery_has_no_count_that_could_prove_anything(kafka: KafkaSer
 
 @APACHE_KAFKA
 class TestApacheKafka:
-    """What the next delivery says, and what a group's first member has to wait for, on a real broker."""
+    """Tests that need a real broker: dead letters, and the wait of a group's first member."""
 
     @pytest.fixture
     def topic(self, apache_kafka: ApacheKafkaServer) -> str:
@@ -106,7 +106,7 @@ class TestApacheKafka:
     def test_the_first_member_of_a_group_is_not_idle_before_it_has_partitions(
         self, apache_kafka: ApacheKafkaServer, topic: str
     ) -> None:
-        """With the interval of heartbeats that brokers have by default."""
+        """The broker has its default heartbeat interval."""
         ran: list[str] = []
 
         @trigger(topic, name="book", max_delivery_count=4, history="memory://")
@@ -160,7 +160,7 @@ def test_a_group_that_cannot_be_joined_is_named_with_what_it_needs(
 
 
 def test_messages_of_two_partitions_go_back_at_once(kafka: KafkaServer) -> None:
-    """Two messages of one offset, due at one time: none is less than the other."""
+    """Two messages have the same offset and the same due time, so neither sorts before the other."""
     topic = f"orders-{uuid4().hex[:8]}"
     kafka.create(topic, 2)
     url = f"kafka://{kafka.address}"

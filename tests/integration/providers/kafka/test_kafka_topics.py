@@ -1,4 +1,4 @@
-"""Topics that are not there yet, or no longer: a consumer waits for them, as for a broker that is away."""
+"""If a topic does not exist yet or any more, a consumer waits for it, as for a broker that is away."""
 
 from collections.abc import Iterator
 from uuid import uuid4
@@ -27,7 +27,7 @@ def kafka() -> Iterator[KafkaServer]:
 
 @pytest.fixture
 def topic(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return the name of a topic that is not there; a consumer gives it a moment to appear."""
+    """Return the name of a topic that does not exist. A consumer waits a moment for it to appear."""
     monkeypatch.setattr(membership, "_APPEARING", 0.1)
     name = f"orders-{uuid4().hex[:8]}"
     kafka.hide(name)

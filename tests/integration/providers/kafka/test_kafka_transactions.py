@@ -1,7 +1,7 @@
-"""Sending to Kafka in transactions: all of a call is there, or nothing of it.
+"""Sending to Kafka in transactions: either all messages of a call are there, or none.
 
-What consumers see is tested on Apache Kafka and on noida-db, for the mock cluster shows everybody what was
-aborted. How brokers fail is tested on the mock cluster.
+The tests of consumers run on Apache Kafka and on noida-db, because the mock cluster shows aborted messages to
+everybody. The tests of failing brokers run on the mock cluster.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ from triggers.providers.kafka import transactions
 from triggers.providers.kafka.provider import Kafka
 from triggers.providers.kafka.transactions import TransactionalPublisher
 
-#: What has transactions that it aborts.
+#: The servers that can abort transactions.
 Transacting = NoidaServer | ApacheKafkaServer
 
-#: Kafka's numbers of what a transaction consists of.
+#: Kafka's numbers of the requests of a transaction.
 INIT_PRODUCER_ID, END_TXN = 22, 26
 
-#: More than the broker takes; and more than the client does.
+#: One body is too large for the broker, and one is too large for the client.
 TOO_LARGE, FAR_TOO_LARGE = "x" * 2_000_000, "x" * 10_000_001
 
 
@@ -69,7 +69,7 @@ def send(provider: Provider, topic: str, *bodies: str) -> None:
 
 
 def read(kafka: Transacting, topic: str, isolation: str = "read_committed") -> Sequence[str]:
-    """Return the bodies that a topic has for a consumer, up to where it has to wait."""
+    """Return the bodies that a consumer of the topic gets until it has to wait."""
     settings = {"bootstrap.servers": kafka.address, "group.id": uuid4().hex, "enable.partition.eof": True}
     start = {"auto.offset.reset": "earliest", "isolation.level": isolation}
     consumer = Consumer(settings | start)
@@ -294,7 +294,7 @@ def test_an_id_that_the_account_may_not_use_is_named(mock: KafkaServer) -> None:
     with pytest.raises(ConfigurationError, match="transactional_id: Kafka does not let us use it"):
         send(provider, "orders", "one")
 
-    send(provider, "orders", "one")  # the account has the permission by now
+    send(provider, "orders", "one")  # the account now has the permission
     drive(provider.close())
 
 

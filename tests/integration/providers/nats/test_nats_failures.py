@@ -1,4 +1,4 @@
-"""NATS on bad days: refusals, slow services, servers that go away, and streams that others made."""
+"""NATS on bad days: refusals, slow services, lost servers, and streams that others made."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -207,7 +207,7 @@ class TestOutages:
             server.start()
 
             assert sorted(bodies(drive(take(receiver, 2)))) == ["0", "1"]
-            drive(receiver.acknowledge(held))  # which is of no use any more
+            drive(receiver.acknowledge(held))  # this client is of no use any more
 
     def test_what_waits_until_it_is_due_outlives_a_killed_server(self, subject: str) -> None:
         with NatsServer() as server, closing(Open(f"nats://{server.address}")) as one:

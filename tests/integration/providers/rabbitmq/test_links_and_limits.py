@@ -1,4 +1,4 @@
-"""Links that a peer does not hear of, and after how many deliveries RabbitMQ gives a message up."""
+"""Links that the peer does not receive, and the number of deliveries after which RabbitMQ gives up."""
 
 import threading
 from collections.abc import Generator
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("rabbitmq")]
 
 
 class Deaf:
-    """A broker that accepts everything, but does not hear what comes in a connection's first session."""
+    """A broker that accepts everything, but ignores the links in a connection's first session."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -35,7 +35,7 @@ class Deaf:
         self.accepted = 0
 
     def on_reactor_init(self, event: Any) -> None:
-        url: Any = Url  # it is not typed
+        url: Any = Url  # it has no types
         self._acceptor = event.container.listen(url(f"127.0.0.1:{self._port}"))
         self.listens.set()
 
@@ -110,7 +110,7 @@ QUEUES = {
 
 
 def limits(url: str) -> dict[str, DeliveryLimit | None]:
-    """Return what a provider says of each queue, and of one that there is not, by the name's end."""
+    """Return the delivery limit of each queue, and of a queue that does not exist, by the end of its name."""
     provider = open_provider(url)
     try:
         names = [*QUEUES, "limits-missing"]

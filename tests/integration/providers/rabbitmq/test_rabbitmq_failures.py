@@ -1,4 +1,4 @@
-"""RabbitMQ on bad days, over both wires: refusals, cuts, slow services, and what is no message."""
+"""RabbitMQ on bad days, over both protocols: refusals, cuts, slow services, and invalid messages."""
 
 import logging
 import socket
@@ -47,7 +47,7 @@ ORIGIN = Origin(destination="letters", quorum=False)
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A broker, a wire to it, and a destination that nobody else uses."""
+    """A broker, a protocol, and a destination that no other test uses."""
 
     server: RabbitmqServer
     wire: str
@@ -68,7 +68,7 @@ class Site:
         """Open a receiver that is closed with the test."""
         place = destination or self.name
         receiver = drive(provider.open_receiver(place, subscription=self.name, name="a"))
-        # The line may be gone by then.
+        # The connection may be lost when this runs.
         self.closing.callback(lambda: _fails(lambda: drive(receiver.close())))
         return receiver
 
@@ -83,7 +83,7 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
 
 @pytest.fixture
 def finally_() -> Iterator[ExitStack]:
-    """What the test does at its end."""
+    """Callbacks that run at the end of the test."""
     with ExitStack() as stack:
         yield stack
 
@@ -147,7 +147,7 @@ def test_a_message_larger_than_the_limit_is_refused_and_the_next_one_sent(site: 
 
 
 def fill(site: Site, queue: str, exchange: str = "") -> None:
-    """Declare a queue that takes nothing more."""
+    """Declare a queue that accepts no more messages."""
     arguments = {"x-max-length": 1, "x-overflow": "reject-publish"}
     with closing(raw(site.server)) as connection:
         channel = connection.channel()
@@ -179,7 +179,7 @@ def test_what_was_held_when_the_broker_took_no_dead_letter_comes_again(site: Sit
 
 
 def test_what_the_broker_did_not_take_uses_up_nothing_of_the_connection(site: Site) -> None:
-    """A connection to RabbitMQ has 64 sessions; here as many channels, too."""
+    """A connection to RabbitMQ has 64 sessions. In this test it also has 64 channels."""
     provider = site.open()
     site.receive(provider)
     fill(site, f"full-{site.name}")
@@ -225,13 +225,13 @@ def test_a_consumer_goes_on_while_the_broker_takes_no_messages(
                 drive(provider.send(site.name, [Message(body="late")]))
             return "low on disk" in str(refused.value)
 
-        eventually(refused_for_the_disk)  # RabbitMQ says so when something was sent, and in its own time
+        eventually(refused_for_the_disk)  # RabbitMQ reports it some time after a message was sent
         assert refused_for_the_disk()
-        for _ in range(20):  # each by a call of its own
+        for _ in range(20):  # one call for each message
             drive(receiver.acknowledge(drive(take(receiver, 1))))
 
         server.control("set_disk_free_limit", "10MB")
-        assert bodies(drive(take(receiver, 1))) == ["late"]  # RabbitMQ reads the one that it had
+        assert bodies(drive(take(receiver, 1))) == ["late"]  # RabbitMQ now reads what it had
 
 
 def test_the_first_host_that_answers_is_used(site: Site) -> None:
@@ -257,7 +257,7 @@ def test_an_acknowledgement_over_a_line_that_is_cut_is_an_error_and_the_message_
     first = drive(take(receiver, 1))
 
     network.cut()
-    # The cut is noticed by whoever asks next, and told once.
+    # The next call notices the cut, and it is logged once.
     eventually(lambda: _fails(lambda: drive(receiver.acknowledge(first))))
     [again] = drive(take(receiver, 1))
     drive(receiver.acknowledge([again]))
@@ -277,7 +277,7 @@ def _fails(work: Any) -> bool:
 def test_a_service_longer_than_the_heartbeat_keeps_its_message(
     rabbitmq_server: RabbitmqServer, rabbitmq4_server: RabbitmqServer
 ) -> None:
-    # Longer where everything takes longer: a connection that stood still so long is lost, and rightly so.
+    # Longer on a slow machine: a connection without traffic for this time counts as lost.
     heartbeat = min(20, round(2 * measured()))
     with ExitStack() as closing:
         held: list[tuple[Receiver, Receiver, Arrival]] = []
@@ -311,9 +311,9 @@ def test_no_more_than_was_asked_for_is_fetched(site: Site, limit: int) -> None:
 
 
 def test_credit_that_is_granted_late_is_granted_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The line may grant it when what it is for has come already, on the credit of the call before."""
+    """The connection may grant credit late, when the message has already come with earlier credit."""
     if site.wire == "rabbitmq":
-        return  # there a window is set, and not added to
+        return  # this protocol sets a window instead of adding credit
     provider = site.open()
     receiver = site.receive(provider)
     drive(receiver.receive(3, NO_WAIT))  # has credit for 3 now
@@ -341,7 +341,7 @@ def test_what_was_pushed_while_nobody_asked_goes_back(site: Site, monkeypatch: p
     monkeypatch.setattr("triggers.providers.brokers.push_receiver.IDLE", 0.0)
     provider = site.open()
     receiver, another = site.receive(provider), site.receive(site.open())
-    drive(receiver.receive(5, NO_WAIT))  # has credit now, and nobody asks any more
+    drive(receiver.receive(5, NO_WAIT))  # it has credit now, and no more calls ask
     drive(provider.send(site.name, numbered(2)))
 
     def given_back() -> bool:
@@ -397,7 +397,7 @@ def test_certificates_are_verified_and_may_log_in(wire: str, tmp_path: Path) -> 
             f"{wire}s://{server.user}:{server.password}@localhost:{port}/",
             authority.certificate,
         )
-        eventually(lambda: _listens(port))  # RabbitMQ answers on its plain port a moment sooner
+        eventually(lambda: _listens(port))  # RabbitMQ's plain port answers a moment earlier
         account = f"certfile={ours.certificate}&keyfile={ours.key}"
 
         with pytest.raises(ConfigurationError, match=r"(?i)TLS.*certificate"):
@@ -415,7 +415,7 @@ def _listens(port: int) -> bool:
 
 
 def new_tls_server(wire: str, folder: Path, own: Certificate, authority: Certificate) -> RabbitmqServer:
-    """Return a server with TLS, where certificates of the authority may log in."""
+    """Return a server with TLS. Clients log in with certificates of the authority."""
     server = new_rabbitmq(folder) if wire == "rabbitmq" else new_rabbitmq4()
     server.folder.mkdir(parents=True)
     files = {"certfile": own.certificate, "keyfile": own.key, "cacertfile": authority.certificate}

@@ -1,4 +1,4 @@
-"""RabbitMQ keeps messages until they are due, over both wires: through its own death, for others' queues."""
+"""RabbitMQ keeps messages until they are due, over both protocols, and even if it is killed meanwhile."""
 
 import time
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from triggers.providers.rabbitmq.provider import RabbitMQ
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.xdist_group("rabbitmq")]
 
-#: A quorum queue is safe from a kill of its broker so long after it was declared, in seconds.
+#: A quorum queue survives a kill of its broker if it was declared so many seconds before.
 SETTLING = 3.0
 
 
@@ -101,7 +101,7 @@ def test_what_waits_outlives_a_killed_broker(tmp_path: Path) -> None:
         receiver = drive(again.open_receiver("orders", subscription="s", name="a"))
         arrived = drive(take(receiver, 2))
 
-        assert sorted(bodies(arrived)) == ["order-1", "order-2"]  # both were due if it took long to start
+        assert sorted(bodies(arrived)) == ["order-1", "order-2"]  # on a slow start both are due
         assert waiting[1].delivery_time is not None
         assert datetime.now(UTC) >= waiting[1].delivery_time
         drive(receiver.acknowledge(arrived))
@@ -127,7 +127,7 @@ def test_a_queue_that_has_had_its_time_goes_away(
 
 
 def depth_of(server: RabbitmqServer, queue: str) -> int | None:
-    """Count what waits in a queue; None where there is no such queue."""
+    """Count the messages that wait in a queue. Return None if the queue does not exist."""
     connection = raw(server)
     try:
         return int(connection.channel().queue_declare(queue, passive=True).method.message_count)
@@ -149,7 +149,7 @@ def test_both_protocols_wait_in_the_same_queues(amqp: Amqp, rabbitmq4_server: Ra
     classic = RabbitMQ.from_url(f"rabbitmq://{rabbitmq4_server.address}/")
     receiver = drive(classic.open_receiver("both", subscription="s", name="a"))
     due = datetime.now(UTC) + timedelta(seconds=1)
-    # A text of AMQP 1.0 is a typed value, which RabbitMQ hands on to the older protocol as its bytes.
+    # In AMQP 1.0 a text is a typed value. RabbitMQ passes its bytes on to the older protocol.
     order = Message(body=b"order-1", uuid=Uuid("order-1"), delivery_time=due)
     another = Message(body=b"order-2", uuid=Uuid("order-2"), delivery_time=due)
     drive(amqp.send("both", [order]))
@@ -222,7 +222,7 @@ def test_a_temporary_queue_may_be_gone_by_then(amqp: Amqp) -> None:
 
 def test_another_broker_would_deliver_at_once(amqp: Amqp, monkeypatch: pytest.MonkeyPatch) -> None:
     receiver = drive(amqp.open_receiver("orders", subscription="s", name="a"))
-    # What RabbitMQ says of itself, as another broker would.
+    # Pretend that the broker does not identify itself as RabbitMQ.
     monkeypatch.setattr(AmqpConnection, "is_rabbitmq", False)
 
     with pytest.raises(ConfigurationError, match=r"^delivery_time: "):

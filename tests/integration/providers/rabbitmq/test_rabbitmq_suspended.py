@@ -1,4 +1,4 @@
-"""RabbitMQ pushes: what is sent to suspended consumers is neither lost nor counted as delivered."""
+"""RabbitMQ pushes messages. Messages for suspended consumers are not lost, and do not count as delivered."""
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -31,7 +31,7 @@ def store(redis_url: str) -> Iterator[KeepsBeside]:
 def test_a_message_that_is_sent_to_suspended_consumers_costs_no_delivery(
     lane: Lane, rabbitmq_url: str, redis_url: str, store: KeepsBeside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("triggers.providers.brokers.push_receiver.IDLE", 3600)  # nothing else gives back
+    monkeypatch.setattr("triggers.providers.brokers.push_receiver.IDLE", 3600)  # nobody else gives back
     shop = Shop(lane, rabbitmq_url, redis_url, store, ordered=False)
     shop.subscribe()
     with shop.consumer() as one, shop.consumer() as other:
@@ -76,7 +76,7 @@ def test_a_paused_receiver_gives_back_what_was_pushed_and_keeps_what_it_handed_o
         drive(pausing.pause())
 
         given_back = uuids(drive(other.receive(2, A_WHILE)))
-        if len(given_back) == 1:  # the second one came a moment later
+        if len(given_back) == 1:  # the second message came a moment later
             given_back += uuids(drive(other.receive(1, A_WHILE)))
         assert given_back == ["a", "b"]
         drive(one.acknowledge(held))

@@ -1,4 +1,4 @@
-"""Redis Streams: how much was not read, as Redis says it, and how far it is counted where Redis does not."""
+"""The number of unread entries of Redis Streams: from Redis, or counted up to a limit."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +12,7 @@ from triggers.providers.contract.common import NO_WAIT, numbered
 from triggers.providers.redis_streams import RedisStreams
 from triggers.providers.redis_streams.subscriptions import MOST_COUNTED
 
-#: More than is counted one by one.
+#: More entries than are counted one by one.
 MANY = MOST_COUNTED + 2_000
 
 PLACE = ("orders", "s")

@@ -1,4 +1,4 @@
-"""A Redis stream as a log: what a query may read, and what is gone before it was read."""
+"""A Redis stream as a log: a query reads its entries, and notices entries that were dropped unread."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait

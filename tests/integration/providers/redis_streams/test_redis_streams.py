@@ -1,4 +1,4 @@
-"""Redis Streams: consumers that die, are slow, or have the same name; what waits, and what is dropped."""
+"""Redis Streams: consumers die, are slow, or have the same name. Entries wait, and are dropped."""
 
 import logging
 import multiprocessing
@@ -25,7 +25,7 @@ CLAIM_IDLE = timedelta(seconds=0.3)
 
 @pytest.fixture
 def make(redis_url: str) -> Iterator[Callable[..., RedisStreams]]:
-    """Make a provider of its own connections: ``make()``, ``make("&trim=acknowledged")``."""
+    """Make a provider with its own connections: ``make()``, ``make("&trim=acknowledged")``."""
     made: list[RedisStreams] = []
 
     def make_one(options: str = "") -> RedisStreams:
@@ -58,7 +58,7 @@ def pending(client: Any, consumer: str) -> int:
 
 
 def hold_until_killed(url: str, name: str, count: int, line: Connection) -> None:
-    """Be a consumer process: receive, tell how often each message was delivered, and never answer."""
+    """Be a consumer process: receive, print the delivery counts, and never acknowledge."""
     receiver = receiver_of(RedisStreams.from_url(url), name)
     line.send(counts(receive(receiver, count)))
     threading.Event().wait()
@@ -132,7 +132,7 @@ def test_a_slow_consumer_that_is_kept_alive_by_another_thread_is_not_robbed(
 ) -> None:
     slow = receiver_of(make("&claim_idle=1"), "slow")
     thief = receiver_of(make("&claim_idle=1"), "thief")
-    send(make(), 700)  # more than one script call looks after
+    send(make(), 700)  # more than one script call handles
     held = receive(slow, 700)
     done = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Redis Streams when the server dies, forgets, or is behind a network that loses things."""
+"""Redis Streams with a server that dies, loses data, or is behind a bad network."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ from triggers.providers.redis_streams.receiver import StreamReceiver
 from triggers.providers.redis_streams.settings import StreamSettings
 from triggers.testing.redis_server import RedisServer
 
-#: A consumer is never presumed dead here: what comes back does so because of what is tested.
+#: No consumer is presumed dead here, so a message comes back only because of the tested failure.
 PATIENT = "?claim_idle=60&reclaim_interval=0.05"
 
 
@@ -64,7 +64,7 @@ def nothing_left(client: Any) -> bool:
 
 
 def lose(network: Network, words: bytes, call: Callable[[], Coroutine[Any, Any, object]]) -> None:
-    """Let the server do what ``call`` asks, and the caller not know."""
+    """Let the server carry out ``call``, but lose its reply."""
     lost = network.lose_reply_to(words)
     with pytest.raises(ProviderUnavailableError):
         drive(call())
@@ -185,7 +185,7 @@ def test_a_keep_alive_that_failed_gives_nothing_away(
     assert nothing_left(client)
 
 
-# A line that is cut, a server that is silent ------------------------------------------------------------
+# A cut connection, a silent server ----------------------------------------------------------------------
 
 
 def test_a_cut_line_is_told_and_then_mended(
@@ -225,7 +225,7 @@ def test_a_server_that_is_not_there_is_unavailable() -> None:
     drive(provider.close())
 
 
-# A server that dies, or forgets -------------------------------------------------------------------------
+# A server that dies, or loses data ----------------------------------------------------------------------
 
 
 def test_a_killed_server_comes_back_with_everything(private_redis: RedisServer) -> None:
@@ -267,7 +267,7 @@ def test_a_server_that_comes_back_empty_is_used_again_and_loudly(
 
 
 def answer_whatever_happens(receiver: StreamReceiver, held: list[Arrival]) -> None:
-    """Do what a consumer may be doing while the server forgets."""
+    """Call a receiver like a consumer while the server loses its data."""
     for answer in (receiver.keep_alive(), receiver.acknowledge(held), receiver.recover(held)):
         try:
             drive(answer)
@@ -308,7 +308,7 @@ def receive_through_failures(receiver: StreamReceiver) -> list[Arrival]:
     return []
 
 
-# What can never work ------------------------------------------------------------------------------------
+# Configuration that can never work ----------------------------------------------------------------------
 
 
 def test_a_key_that_is_no_stream_is_a_wrong_destination(redis_url: str, client: Any) -> None:

@@ -1,4 +1,4 @@
-"""What others put into the keys of the provider, or take from them, holds up nothing but itself."""
+"""If others add entries to the provider's keys, or remove some, all other messages go on."""
 
 import logging
 import struct
@@ -22,7 +22,7 @@ LATER, DELAYED = KEYS.scripted[4], KEYS.scripted[2]
 
 @pytest.fixture
 def provider(redis_url: str) -> Iterator[RedisStreams]:
-    # Nobody looks twice within the test unless there is a reason to.
+    # During the test a consumer looks again only if it has a reason.
     provider = RedisStreams.from_url(redis_url + "?claim_idle=3000&reclaim_interval=600")
     yield provider
     drive(provider.close())

@@ -1,4 +1,4 @@
-"""Redis Streams in random runs and crossing answers: each delivery is counted, and what is held is known."""
+"""Random runs of Redis Streams with crossing answers: each delivery is counted, and each holder is known."""
 
 import logging
 from collections import Counter
@@ -20,7 +20,7 @@ from triggers.providers.redis_streams.link import RedisLink
 from triggers.providers.redis_streams.receiver import StreamReceiver
 from triggers.testing.redis_server import RedisServer
 
-#: So short that a consumer may also be robbed while it works, as a paused process is.
+#: So short that a working consumer may lose messages to another, like a paused process.
 QUICK = "?claim_idle=0.02&reclaim_interval=0.001"
 
 
@@ -28,7 +28,7 @@ STEPS = ["send", "receive", "acknowledge", "recover", "delay", "keep alive", "cl
 
 
 class Run:
-    """Three consumers at random, and the books kept beside them."""
+    """Three consumers with random steps, and the expected state of each message."""
 
     def __init__(self, provider: RedisStreams) -> None:
         self.provider = provider
@@ -83,7 +83,7 @@ class Run:
         return got
 
     def drain(self) -> None:
-        """Let one consumer that lives take and acknowledge everything that the others left."""
+        """Let one running consumer take and acknowledge all remaining messages."""
         while len(self.acknowledged) < self.sent:
             assert self.receive(9, 100, timedelta(seconds=10)), "something was lost"
             self.do(9, "acknowledge", len(self.held[9]))

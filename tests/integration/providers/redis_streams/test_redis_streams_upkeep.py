@@ -1,4 +1,4 @@
-"""What a consumer looks after now and then: the stream's old entries, and the names of the dead."""
+"""From time to time a consumer removes old entries of the stream, and the names of dead consumers."""
 
 import logging
 import threading
@@ -168,7 +168,7 @@ def test_names_of_dead_consumers_that_hold_nothing_are_freed_and_no_others(
 
 
 def bury(client: Any, *, claim_idle: int) -> None:
-    """Look after the names as a consumer does whose neighbours may be silent for so many milliseconds."""
+    """Remove the names of consumers that were silent for longer than ``claim_idle`` milliseconds."""
     keys = StreamKeys("orders", "s", "a")
     words = (keys.group, keys.consumer, "token", claim_idle)
     drive(RedisLink(client).run("bury", keys.scripted, words))

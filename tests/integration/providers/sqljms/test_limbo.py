@@ -1,4 +1,4 @@
-"""The limbo on SQLite and PostgreSQL: leases, fences, counts, and many who take at once."""
+"""The limbo on SQLite and PostgreSQL: leases, fences, counts, and many takers in parallel."""
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""SQL-JMS with real triggers: transactions of the sender and of the service, waking, who gets what."""
+"""SQL-JMS with real triggers: transactions of sender and service, wake-ups, and who gets which message."""
 
 import asyncio
 import threading
@@ -22,7 +22,7 @@ from triggers.providers.sqljms.settings import SqlJmsSettings
 
 QUEUE = "queue://orders"
 
-#: Nobody polls in these tests: what arrives was announced.
+#: Consumers do not poll in these tests, so each message that arrives was announced.
 NEVER = timedelta(minutes=10)
 
 ASLEEP = SqlJmsSettings(poll_interval=NEVER, lease=timedelta(hours=1))
@@ -97,7 +97,7 @@ class TestSending:
 
     def test_nobody_sees_a_message_before_the_commit(self, database: Database) -> None:
         if database.engine.dialect.name == "sqlite":
-            return  # it has one writer, and nobody could look
+            return  # SQLite has one writer, so nobody could look meanwhile
         provider = database.provider()
         receiver = opened(database.provider(), QUEUE)
 
@@ -119,7 +119,7 @@ class TestSending:
         name = "sqlite+aiosqlite:" if database.engine.dialect.name == "sqlite" else "postgresql+psycopg:"
         engine = create_async_engine(name + database.url.partition(":")[2])
         provider = database.provider()
-        opened(provider, QUEUE)  # the tables are there, and the queue
+        opened(provider, QUEUE)  # this creates the tables and the queue
 
         async with engine.begin() as connection:
             if database.engine.dialect.name == "sqlite":

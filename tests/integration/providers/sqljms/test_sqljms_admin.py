@@ -1,4 +1,4 @@
-"""Look after SQL-JMS on SQLite and PostgreSQL: list, move, copy, requeue, delete, release, reset."""
+"""Administration of SQL-JMS on SQLite and PostgreSQL: list, move, copy, requeue, delete, release, reset."""
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager

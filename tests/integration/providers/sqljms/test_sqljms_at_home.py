@@ -1,4 +1,4 @@
-"""Whether a history is in the queue's database is asked of a server that may end in the middle of it."""
+"""doubtless asks the server whether the history is in the queue's database. The server may end meanwhile."""
 
 from typing import Any
 

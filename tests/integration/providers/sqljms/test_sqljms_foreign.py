@@ -1,4 +1,4 @@
-"""Tables of another program under our names are refused, by name, before anything is made or changed."""
+"""If another program has tables with our names, doubtless names them and refuses, and changes nothing."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -42,7 +42,7 @@ CREATE TABLE dms_limbo (limbo_name VARCHAR(250) NOT NULL, limbo_id NUMERIC(19) N
 CREATE TABLE dms_limbo_msg (msg_id NUMERIC(19) NOT NULL, message_body VARCHAR(250) NOT NULL)
 """
 
-#: What a version of ours that did not look would have added to them.
+#: A version of doubtless without this check would have added these tables.
 ADDED = """;
 CREATE TABLE dms_schema (name VARCHAR(9) PRIMARY KEY, value INTEGER NOT NULL);
 INSERT INTO dms_schema VALUES ('version', 1), ('identity', 7)
@@ -64,7 +64,7 @@ def make(url: str, script: str) -> Engine:
 
 
 def names(engine: Engine) -> Sequence[str]:
-    """Return the tables, and with SQLite how the file is written."""
+    """Return the tables, and the journal mode of a SQLite file."""
     found = sorted(inspect(engine).get_table_names())
     if engine.dialect.name == "sqlite":
         with engine.connect() as connection:
@@ -73,7 +73,7 @@ def names(engine: Engine) -> Sequence[str]:
 
 
 def refusal(engine: Engine, use: Callable[[], Any]) -> str:
-    """Return why something is refused, which must leave the database as it is."""
+    """Return why a call is refused. The call must not change the database."""
     before = names(engine)
     with pytest.raises(ConfigurationError) as caught:
         use()

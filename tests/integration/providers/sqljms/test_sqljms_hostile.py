@@ -1,4 +1,4 @@
-"""Rows that are no messages, with good ones between: each is run or parked, and the good ones run once."""
+"""Some rows are not valid messages. Each row is run or parked, and the good rows run once."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -26,12 +26,12 @@ from triggers.providers.sqljms.provider import SqlJms
 from triggers.providers.sqljms.receiving.pinning import Pins, attach, messages, numbers, pin, take_over
 from triggers.providers.sqljms.receiving.receiver import received_of
 
-#: How many odd rows there are: every day, and in a proof.
+#: The number of odd rows: in a normal run, and in ``make prove``.
 HOSTILE = [100, pytest.param(sized(500, full=5000), marks=pytest.mark.prove)]
 
 DEEP = "[" * 100_000
 
-#: What either database takes: a change of the message :id, and what it is told.
+#: Changes to the message :id that both databases accept, with their parameters.
 ANYWHERE: Sequence[tuple[str, dict[str, Any]]] = [
     (f"UPDATE {table} SET {change} WHERE msg_id = :id", told)  # noqa: S608  (ours)
     for table, change, told in (
@@ -58,7 +58,7 @@ ANYWHERE: Sequence[tuple[str, dict[str, Any]]] = [
     )
 ]
 
-#: Rows of properties that either takes.
+#: Rows of properties that both databases accept.
 PROPERTIES: Sequence[tuple[Any, Any, Any]] = [
     (77, "a", "b"),
     (-1, "a", "b"),
@@ -75,7 +75,7 @@ PROPERTIES: Sequence[tuple[Any, Any, Any]] = [
     (3, "a", None),
 ]
 
-#: What only SQLite takes: its columns have no types.
+#: Changes that only SQLite accepts, because its columns have no types.
 SQLITE: Sequence[tuple[str, dict[str, Any]]] = [
     (f"UPDATE dms_msg SET {column} = {value} WHERE msg_id = :id", {})  # noqa: S608  (ours)
     for column in (
@@ -90,7 +90,7 @@ SQLITE: Sequence[tuple[str, dict[str, Any]]] = [
         "1.5e300",
         "'high' || msg_id",
     )
-    # Two with one uuid would be a message and its duplicate.
+    # Two rows with one uuid would be a message and its duplicate.
     if (column, value) not in {("uuid", "1.5e300"), ("message_id", "1.5e300")}
 ]
 
@@ -112,7 +112,7 @@ def engine_of(url: str) -> Engine:
 
 
 def spoil(connection: Connection, number: int, chance: Random) -> None:
-    """Make a row odd in one way, or in two."""
+    """Damage a row in one way, or in two ways."""
     sqlite = connection.dialect.name == "sqlite"
     statements = [*ANYWHERE, *(SQLITE if sqlite else ())]
     properties = [*PROPERTIES, *(SQLITE_PROPERTIES if sqlite else ())]
@@ -129,7 +129,7 @@ def spoil(connection: Connection, number: int, chance: Random) -> None:
 
 
 def fill(url: str, destination: str, *, hostile: int, seed: int) -> tuple[list[str], list[int]]:
-    """Send good messages and odd rows, mixed; return the good ones' uuids, and the odd ones' numbers."""
+    """Send a mix of good messages and odd rows. Return the good uuids, and the numbers of the odd rows."""
     chance, provider = Random(seed), SqlJms.from_url(url)  # noqa: S311  (to be repeated, not to be secret)
     drive(drive(provider.open_receiver(destination, subscription="book", name="first")).close())
     uuids = [f"{'odd' if number % 3 else 'good'}-{number}" for number in range(hostile * 3 // 2)]

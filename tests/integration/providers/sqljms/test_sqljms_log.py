@@ -1,4 +1,4 @@
-"""A queue or topic of SQL-JMS as a log: what is pinned stays the same; what was taken away is an error."""
+"""A queue or topic of SQL-JMS as a log: a pinned range stays the same, and a missing message is an error."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta

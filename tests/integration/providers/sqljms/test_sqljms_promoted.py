@@ -1,4 +1,4 @@
-"""SQL-JMS on a standby that was promoted without the last commits: no id of a lost message comes again."""
+"""A standby is promoted without the last commits: SQL-JMS never uses an id of a lost message again."""
 
 import logging
 import tempfile
@@ -33,7 +33,7 @@ def pooler() -> Iterator[PgBouncer]:
 
 
 async def _sent(url: str, count: int) -> list[str]:
-    """Send messages without a uuid from a process of its own; return their ids."""
+    """Send messages without a uuid through a new provider, like another process. Return their ids."""
     provider = SqlJms.from_url(url)
     names = await provider.send(QUEUE, [Message(body=number) for number in range(count)])
     await provider.close()
@@ -84,7 +84,7 @@ async def test_no_number_of_the_limbo_comes_twice(
     postgres_pair: Pair, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def put(uuid: str) -> int:
-        """Let a message wait, from a process of its own; return its number."""
+        """Put a message into limbo through a new connection, like another process. Return its number."""
         limbo = Limbo.from_url(postgres_pair.url)
         message = Message(body="", uuid=uuid)
         await limbo.put([LimboEntry(component="shop", port="OUT", message=message, due=instant(0))])
@@ -96,7 +96,7 @@ async def test_no_number_of_the_limbo_comes_twice(
 
     await put("kept")
     postgres_pair.copy()
-    # More than the numbers that PostgreSQL logs ahead, and so gives to nobody after a crash.
+    # More than PostgreSQL logs ahead: after a crash it skips the numbers that it logged.
     lost = max([await put("lost"), *[await put(f"lost {number}") for number in range(34)]])
     postgres_pair.fail_over()
 
@@ -124,7 +124,7 @@ async def test_a_connection_that_a_pooler_kept_open_notices_before_it_numbers_me
 
 
 async def test_a_sender_takes_no_number_of_lost_tables_for_another_queue(postgres_url: str) -> None:
-    """A dump from before a queue was made is restored while senders run, and another gets its number."""
+    """Senders run while an old dump without their queue is restored. Another queue then gets its number."""
     sender, another = (SqlJms.from_url(postgres_url) for _ in range(2))
     await sender.send(QUEUE, [Message(body="", uuid="lost")])
     _lose_tables(postgres_url)
@@ -143,7 +143,7 @@ async def test_a_sender_takes_no_number_of_lost_tables_for_another_queue(postgre
 
 
 async def test_a_consumer_is_given_no_message_of_a_queue_that_got_its_number(postgres_url: str) -> None:
-    """As above, while its consumers run: what is theirs there, they have to find anew."""
+    """Another queue gets a lost queue's number while its consumers run. They look up their queue again."""
     provider, another = (SqlJms.from_url(postgres_url) for _ in range(2))
     receiver = await provider.open_receiver(QUEUE, subscription="book", name="one")
     assert await receiver.receive(10, timedelta(0)) == []

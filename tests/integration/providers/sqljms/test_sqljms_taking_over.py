@@ -1,4 +1,4 @@
-"""One consumer takes everything over while others are in the middle of a receive."""
+"""One consumer takes over all messages while others are in the middle of a receive."""
 
 from typing import Any
 

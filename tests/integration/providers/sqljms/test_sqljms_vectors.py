@@ -1,4 +1,4 @@
-"""The vectors of the facts about SQL-JMS, D1 to D10 and D14 to D16, under a clock that stands still."""
+"""The vectors of the facts about SQL-JMS, D1 to D10 and D14 to D16, under a stopped clock."""
 
 import os
 import threading
@@ -150,7 +150,7 @@ def test_d8_who_was_presumed_dead_cannot_commit_the_effect(database: Database, o
 
 
 def _noting(who: str, history: SqlHistory) -> Pipeline:
-    """Return the pipeline of a trigger that notes who it is, with a namespace of its own in the history."""
+    """Return the pipeline of a trigger that notes its name. It has its own namespace in the history."""
 
     # With one namespace the history alone would let only one of them run.
     @trigger(QUEUE, name=who, history=history, transacted=True)

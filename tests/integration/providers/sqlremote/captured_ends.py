@@ -1,4 +1,4 @@
-"""Both ends of a link whose tables are captured, and a program that does not know doubtless."""
+"""Both ends of a link with captured tables, and a program that does not know doubtless."""
 
 import sqlite3
 from collections.abc import Generator, Sequence
@@ -28,7 +28,7 @@ def keep(operations: Sequence[Any], connection: Connection) -> None:
 
 @contextmanager
 def capturing(urls: Sequence[str]) -> Generator[tuple[Side, Side]]:
-    """Two ends of a link whose tables are captured."""
+    """Two ends of a link with captured tables."""
     with linked(urls, tables=TABLES, capture=True) as sides:
         for side in sides:
             side.service = keep

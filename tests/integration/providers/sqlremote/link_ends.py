@@ -74,7 +74,7 @@ class Side:
             drive(self.links.setup(name))
 
     def restart(self, **settings: Any) -> None:
-        """Begin with a new process's memory; the old one leaves nothing but what is stored."""
+        """Restart the process: everything in memory is lost, and only stored data stays."""
         if self.receivers is not None:
             drive(self.links.history.close())
         self.settings |= settings
@@ -151,13 +151,13 @@ class Side:
 
     @property
     def p(self) -> tuple[int, int, int]:
-        """What the vectors call P: log_sent, confirm_sent, resend_count."""
+        """P of the test vectors: log_sent, confirm_sent, resend_count."""
         outgoing = self.row().watermark.outgoing
         return outgoing.log_sent, outgoing.confirm_sent, outgoing.resend_count
 
     @property
     def s(self) -> tuple[int, int]:
-        """What the vectors call S: log_received, rereceive_count."""
+        """S of the test vectors: log_received, rereceive_count."""
         incoming = self.row().watermark.incoming
         return incoming.log_received, incoming.rereceive_count
 
@@ -171,7 +171,7 @@ class Side:
             }
 
     def restore(self, backup: dict[str, list[dict[str, Any]]]) -> None:
-        """Put the whole database back to what it was, and start the process again."""
+        """Restore the whole database to an earlier state, and start the process again."""
         self.leave()
         tables = MetaData()
         tables.reflect(self.engine)
@@ -187,7 +187,7 @@ class Side:
 
 
 def both(x: Side, y: Side, rounds: int = 1) -> None:
-    """Let both ends run, turn about, as time goes by."""
+    """Let both ends run in turns, while the clock moves on."""
     for _ in range(rounds):
         x.run()
         y.run()

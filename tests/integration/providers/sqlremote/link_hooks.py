@@ -1,4 +1,4 @@
-"""Hooks that write down what they are told."""
+"""Hooks that record their calls."""
 
 from collections.abc import Callable
 

@@ -13,7 +13,7 @@ from tests.unit.helpers.lossy import LossyCarrier
 
 SHOPS = ["shops subscribe by rep", "kinds"]
 
-#: The tables of the remotes, which have no subscribers.
+#: The tables of the remotes. The remotes have no subscribers.
 PLAIN = ["shops", "kinds", "sales"]
 
 Three = tuple[Side, Side, Side]

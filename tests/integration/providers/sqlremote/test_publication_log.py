@@ -1,4 +1,4 @@
-"""A publication's log as a log: what is committed, in its order, and what is gone before it was read."""
+"""A publication as a log: reads the commits in their order, and notices commits that were deleted unread."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -192,14 +192,14 @@ def test_options_that_cannot_be_are_refused(options: dict[str, str], words: str)
 
 
 def append(engine: Engine, *transactions: str, publication: Publication = ORDERS) -> None:
-    """Commit transactions; each letter is an operation."""
+    """Commit transactions. Each letter is an operation."""
     for operations in transactions:
         with engine.begin() as connection:
             publication.append(connection, *operations)
 
 
 def prune(url: str, publication: Publication = ORDERS) -> None:
-    """Delete all of a publication's log: it has no peer."""
+    """Delete the whole log of a publication, which has no peer."""
     history = LinkHistory.from_url(url)
     drive(LinkLog(history.watermarks, publication.name, "peer").prune())
     drive(history.close())

@@ -95,7 +95,7 @@ def test_what_is_remembered_does_not_grow_with_messages(pair: tuple[Side, Side])
         held = len(agent.end.subscriber.cache), y.links.history.handed
         sizes.append((stored, held))
 
-    assert sizes[0] == sizes[1] == ([0, 1, 1, 0, 1, 1], (0, 0))  # of the history its anchor alone
+    assert sizes[0] == sizes[1] == ([0, 1, 1, 0, 1, 1], (0, 0))  # the history has only its anchor
     assert len(y.got) == 55
 
 
@@ -116,7 +116,7 @@ def test_the_work_of_a_link_is_not_echoed_but_goes_to_the_other_links(link_datab
 
         assert (x.got, y.p) == ([], (0, 0, 0)), "nothing went back"
         assert y.row("third").watermark.outgoing.log_sent == 1
-        assert y.carrier.list("third-y"), "and the third one is told"
+        assert y.carrier.list("third-y"), "and the third end receives it"
 
 
 def test_a_transaction_that_fails_is_parked_and_can_be_run_after_all(pair: tuple[Side, Side]) -> None:
@@ -147,7 +147,7 @@ def test_a_process_that_dies_before_it_has_parked_parks_it_later(pair: tuple[Sid
     x.commit("poison")
     x.run()
 
-    y.run(deliveries=1)  # it failed, and is written down as failed
+    y.run(deliveries=1)  # it failed, and is recorded as failed
     assert drive(y.links.history.parking.list()) == []
     y.leave()
     y.restart()
@@ -305,7 +305,7 @@ def test_the_gate_opens_every_so_often(link_databases: Sequence[str]) -> None:
     with linked(link_databases, send="every 00:10:00") as (x, y):
         x.commit("a")
         both(x, y)
-        assert x.p[0] == 1, "who was never served is due at once"
+        assert x.p[0] == 1, "a peer that was never served is due immediately"
 
         x.commit("b")
         both(x, y, rounds=5)
@@ -323,12 +323,12 @@ def test_a_message_from_nobody_is_kept_aside_and_told_of(
         x.run()
         names = x.carrier.list("y")
         assert isinstance(names, list)
-        *_, name = names  # its greeting, what it says of the other direction, and the work
+        *_, name = names  # its greeting, its state of the other direction, and the work
         signed = x.carrier.get("y", name)
         assert isinstance(signed, bytes)
         for data in (b"work for you", signed[:-1] + bytes([signed[-1] ^ 1])):
             y.carrier.put("y", data)
-        y.carrier.put("x", signed)  # turned round
+        y.carrier.put("x", signed)  # sent back to its sender
 
         both(x, y, rounds=2)
 
@@ -391,7 +391,7 @@ def failing_on(poison: str) -> Any:
 
 
 def away_for(operation: str, *, times: int) -> Any:
-    """Return a service that cannot apply an operation the first few times."""
+    """Return a service that fails to apply an operation the first few times."""
     failures = iter([True] * times)
 
     def service(operations: list[Any], connection: Connection) -> None:

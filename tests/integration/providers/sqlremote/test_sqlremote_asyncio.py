@@ -52,7 +52,7 @@ class Ends:
 
     @asynccontextmanager
     async def running(self, service: Trigger[..., Any]) -> AsyncGenerator[asyncio.Task[None]]:
-        """Run both ends; the task is that of the end that applies."""
+        """Run both ends. Yield the task of the end that applies."""
         sender = AsyncConsumer([back], self.links("x"))
         applier = AsyncConsumer([service], self.links("y"))
         tasks = [asyncio.create_task(consumer.run()) for consumer in (sender, applier)]

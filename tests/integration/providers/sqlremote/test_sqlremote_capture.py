@@ -1,4 +1,4 @@
-"""Tables whose changes SQL triggers capture: what any program writes reaches the other end, and once only."""
+"""SQL triggers capture changes of tables: each change of any program reaches the other end exactly once."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Databases whose tables are captured change the same rows, and are equal in the end."""
+"""Databases with captured tables change the same rows, and are equal in the end."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -13,7 +13,7 @@ from tests.integration.providers.sqlremote.three_ends import ROWS, Three
 from triggers.providers.sqlremote import Change, apply_changes
 from triggers.providers.sqlremote.comparison import Difference, compare, opened
 
-#: Changes of all kinds, some of which change nothing.
+#: Changes of all kinds. Some of them change nothing.
 STATEMENTS = (
     "DELETE FROM stock WHERE id = :row",
     "UPDATE stock SET value = :value WHERE id >= :row",
@@ -39,7 +39,7 @@ def compared(x: Side, y: Side, tables: Sequence[str]) -> list[Difference]:
 
 
 class Captured(Three):
-    """As :class:`Three`, but nobody appends anything."""
+    """Like :class:`Three`, but SQL triggers capture the changes, and no program appends."""
 
     services = partial(keep, tables=["stock"], to_sender=True), partial(keep, tables=["stock"])
     settings = {"tables": ["stock"], "capture": True}  # noqa: RUF012  (nobody changes it)

@@ -1,4 +1,4 @@
-"""The clock of a link is set back while its agent runs."""
+"""Somebody sets the clock of a link back while its agent runs."""
 
 from collections.abc import Sequence
 from datetime import timedelta

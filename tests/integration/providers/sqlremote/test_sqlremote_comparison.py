@@ -1,4 +1,4 @@
-"""Both ends of a link are compared: what is missing or different is named by its key."""
+"""A comparison of both ends of a link names each missing or different row by its key."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

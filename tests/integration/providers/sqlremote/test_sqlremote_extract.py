@@ -1,4 +1,4 @@
-"""A peer that lost more than the log holds: its tables are extracted anew, and both directions go on."""
+"""A peer lost more than the log holds: its tables are extracted again, and both directions go on."""
 
 import os
 import stat
@@ -18,12 +18,12 @@ from triggers.providers.sqlremote.extraction.extract import extract, later_than
 from triggers.providers.sqlremote.extraction.load import load
 from triggers.providers.sqlremote.links import fresh_epoch
 
-#: What both ends keep of orders: own ones, and those that were applied.
+#: Both ends store their own orders and the applied orders of the other end.
 ORDERS = "CREATE TABLE orders (id VARCHAR(30) PRIMARY KEY, n INTEGER)"
 
 
 def keep(operations: list[Any], connection: Connection) -> None:
-    """Apply an order; one that is there already fails."""
+    """Apply an order. This fails if the order already exists."""
     for operation in operations:
         connection.execute(text("INSERT INTO orders VALUES (:id, :n)"), operation)
 
@@ -38,7 +38,7 @@ def pair(link_databases: Sequence[str]) -> Iterator[tuple[Side, Side]]:
 
 
 def order(side: Side, name: str) -> None:
-    """Commit an order with the operation that tells of it."""
+    """Commit an order together with its operation for the other end."""
     with side.engine.begin() as connection:
         keep([{"id": name, "n": len(name)}], connection)
     side.commit({"id": name, "n": len(name)})
@@ -49,14 +49,14 @@ def ids(side: Side) -> list[str]:
 
 
 def renewed(*sides: Side) -> None:
-    """Begin with new processes at both ends."""
+    """Restart the processes of both ends."""
     for side in sides:
         side.leave()
         side.restart()
 
 
 def lost_beyond_the_log(x: Side, y: Side) -> None:
-    """Let y be restored to a backup that is older than the log of x."""
+    """Restore y from a backup that is older than the log of x."""
     order(x, "a")
     both(x, y, rounds=2)
     backup = y.back_up()
@@ -257,7 +257,7 @@ def test_values_of_all_kinds_arrive_and_counters_go_on(pair: tuple[Side, Side], 
     assert y.got == ["one", "two", "three"]
 
 
-#: What Python has no value for that is the same: columns of PostgreSQL, and rows.
+#: Columns and rows of PostgreSQL with values that Python cannot hold exactly.
 ODD = {
     "json": (
         "doc JSONB, other JSON",

@@ -1,4 +1,4 @@
-"""What may happen to files in a shared folder: lost, copied, cut off, emptied, replaced by garbage."""
+"""Files in a shared folder may be lost, copied, cut off, emptied, or replaced by garbage."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Databases that change the same rows are lost, restored, retired and replaced, and are equal in the end."""
+"""Databases change the same rows. They are lost, restored, retired and replaced, and are equal in the end."""
 
 import re
 import shutil
@@ -24,10 +24,10 @@ from tests.unit.helpers.lossy import Fate
 from triggers.providers.sqlremote.extraction.extract import extract
 from triggers.providers.sqlremote.extraction.load import load
 
-#: How often all three are left alone until nothing is on its way, and compared.
+#: The number of times that all three databases come to rest and are compared.
 HISTORIES = sized(6, full=500)
 
-#: The same, where databases are on a server: that takes longer.
+#: The same for databases on a server, which takes longer.
 HISTORIES_OF_SERVERS = sized(6, full=100)
 
 ONCE = text("INSERT INTO applied VALUES (:uuid)")
@@ -35,11 +35,11 @@ ONCE = text("INSERT INTO applied VALUES (:uuid)")
 #: The names of the remotes, and of their links at the consolidated database.
 LINKS = {"a": "orders", "third-c": "third"}
 
-#: What the alarm of a regressed subscriber demands.
+#: The option that the alarm about a regressed subscriber demands.
 CONFIRMED = re.compile(r"--confirmed (\d+)")
 
 
-#: Changes of all kinds, with which some rows move.
+#: Changes of all kinds. Some of them move rows.
 MOVING = (
     "DELETE FROM stock WHERE id = :row",
     "UPDATE stock SET value = :value WHERE id >= :row",
@@ -49,7 +49,7 @@ MOVING = (
 
 
 def put_once(operations: Sequence[Any], connection: Connection, *, forwards: bool) -> None:
-    """Apply operations; the primary key of ``applied`` refuses what was applied already."""
+    """Apply operations. The primary key of ``applied`` refuses an operation that was already applied."""
     connection.execute(ONCE, operations)
     put(operations, connection)
     if forwards:
@@ -57,7 +57,7 @@ def put_once(operations: Sequence[Any], connection: Connection, *, forwards: boo
 
 
 class Lives(Three):
-    """As :class:`Three`, with databases that come and go; its applications give each change an identity."""
+    """Like :class:`Three`, with databases that come and go. The applications give each change an identity."""
 
     settings: Mapping[str, Any] = {"tables": ["stock"]}
     #: Whether each remote has all rows, so that the consolidated database can be rebuilt from one.
@@ -69,9 +69,9 @@ class Lives(Three):
         super().__init__(seed, [new_database() for _ in "cab"])
         self.new_database, self.folder, self.files = new_database, folder, 0
         self.backups: dict[str, Any] = {}
-        #: Which databases a person has restored since all were equal the last time.
+        #: The databases that a person has restored since all were last equal.
         self.restored: set[str] = set()
-        #: How often that happened.
+        #: The number of restores.
         self.seen = Counter[str]()
         for side in self.sides:
             self.prepare(side)
@@ -89,7 +89,7 @@ class Lives(Three):
                 ORDERS.append(connection, change)
 
     def change_lives(self) -> None:
-        """Between changes, back databases up, restore them, and let remotes leave for good."""
+        """Between changes, back up and restore databases, and let remotes leave for ever."""
         for _ in range(self.random.randrange(1, 5)):
             self.live()
             side = self.random.choice(self.sides)
@@ -151,7 +151,7 @@ class Lives(Three):
         self.centre.restart()
 
     def replace(self) -> None:
-        """Give the place of a remote that has left to a new database."""
+        """Replace a remote that has left by a new database."""
         (name,) = {*LINKS} - {side.name for side in self.sides}
         link = LINKS[name]
         shared: dict[str, Any] = {"carrier": self.carrier, "clock": self.centre.clock}
@@ -187,7 +187,7 @@ class Lives(Three):
         return next(side for side in self.sides if LINKS.get(side.name) == link)
 
     def repair(self) -> bool:
-        """Do what the alarms demand, as a person who knows what was restored; False if there is none."""
+        """Do what the alarms demand, like a person who knows the restores. Return False without an alarm."""
         alarms = {
             link if side is self.centre else LINKS[side.name]: stopped
             for side in self.sides
@@ -195,7 +195,7 @@ class Lives(Three):
             if (stopped := side.row(link).stopped) is not None
         }
         if "c" in self.restored and alarms and self.remotes_have_all:
-            # The rest of its work is at a remote; the other remotes then begin again with that.
+            # A remote has the rest of the centre's work. The other remotes then begin again with that.
             first, *others = self.centre.names
             self.synchronize((self.remote_of(first), "orders"), (self.centre, first))
             alarms = dict.fromkeys(others, "")
@@ -214,7 +214,7 @@ class Lives(Three):
         self.seen["sent again"] += 1
 
     def settle(self) -> None:
-        """Replace those who have left, let everything arrive, and act on alarms."""
+        """Replace the remotes that have left, let all messages arrive, and act on alarms."""
         if len(self.sides) < len("cab"):
             self.replace()
         self.carrier.fate = lambda: Fate.ARRIVES
@@ -223,7 +223,7 @@ class Lives(Three):
             for side in self.sides:
                 self.run(side)
             self.centre.clock.pass_by()
-            # An answer to the first words of an agent is on its way for a while.
+            # The answer to an agent's greeting takes a while to arrive.
             quiet = quiet + 1 if not self.repair() and self.is_quiet() else 0
             if quiet == 3:
                 break
@@ -243,7 +243,7 @@ def place(side: Side) -> str:
 
 
 class CapturedLives(Lives, Captured):
-    """As :class:`Lives`, but nobody appends anything."""
+    """Like :class:`Lives`, but SQL triggers capture the changes, and no program appends."""
 
     services, settings = Captured.services, Captured.settings
 
@@ -256,7 +256,7 @@ class CapturedLives(Lives, Captured):
 
 
 class SubscribedLives(CapturedLives):
-    """As :class:`CapturedLives`, and each remote gets the rows of its representative."""
+    """Like :class:`CapturedLives`, and each remote gets the rows of its representative."""
 
     remotes_have_all = False
     representatives: ClassVar[Mapping[str, str]] = {"a": "ann", "third-c": "bob"}

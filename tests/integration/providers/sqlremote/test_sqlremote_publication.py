@@ -1,4 +1,4 @@
-"""Offsets grow in the order of commits, and what is appended in one transaction stays together."""
+"""Offsets grow in the order of commits, and the operations of one transaction stay together."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A database that was restored from a backup is noticed, stops the link, and a reset recovers it."""
+"""The link notices a database that was restored from a backup, and stops. A reset recovers it."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,7 +18,7 @@ def pair(link_databases: Sequence[str]) -> Iterator[tuple[Side, Side]]:
 
 
 def reset_both(x: Side, y: Side) -> None:
-    """Begin anew, as after an extract: what each sends, and what the other has of that."""
+    """Reset both directions, as after an extract: the sender's position, and the receiver's position."""
     for one, other in ((x, y), (y, x)):
         row = drive(one.links.history.watermarks.reset("orders", epoch=fresh_epoch()))
         begin = row.watermark.outgoing.epoch, row.watermark.outgoing.log_sent
@@ -150,7 +150,7 @@ SIZES = {"single": 10, "multi-part": 1500}
 def test_a_publisher_that_was_restored_in_the_middle_of_an_exchange_never_differs_in_silence(
     link_databases: Sequence[str], kind: str, heard: int, others: int
 ) -> None:
-    """Six applied, restored to the third; confirmations of all after the first ``heard`` are under way."""
+    """Six are applied, then three restored. Confirmations after the first ``heard`` are still under way."""
     with linked(link_databases, keep_log=3600, message_size=1000) as (x, y):
         backup = x.back_up()
         for number in range(6):

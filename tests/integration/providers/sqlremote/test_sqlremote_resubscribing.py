@@ -1,4 +1,4 @@
-"""If the rows that a peer gets change, it needs an extract; until then, nothing is sent to it."""
+"""If a peer subscribes to different rows, it needs an extract. Until then, nothing is sent to it."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -21,13 +21,13 @@ from tests.integration.providers.sqlremote.test_sqlremote_capture_conflicts impo
 from triggers.providers.sqlremote.extraction.extract import extract
 from triggers.providers.sqlremote.extraction.load import load
 
-#: What the alarm demands.
+#: The alarm demands this command.
 NEXT = "run doubtless sqlremote extract SETTINGS orders --to FILE here, and load FILE at the peer"
 
 
 @pytest.fixture
 def three(link_databases: Sequence[str], tmp_path: Path) -> Iterator[Three]:
-    """Three ends whose remotes have one row each."""
+    """Three ends. Each remote has one row."""
     with subscribed(link_databases, tmp_path) as made:
         by_another_program(
             made[0], "INSERT INTO shops VALUES (1, 'x', 'ann'), (2, 'y', 'bob'), (3, 'z', 'eve')"

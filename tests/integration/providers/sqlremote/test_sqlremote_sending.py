@@ -1,4 +1,4 @@
-"""Messages sent to a link: each a transaction with an identity of its own, whole at the other end."""
+"""Each message to a link is one transaction with its own identity. It arrives whole at the other end."""
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -20,7 +20,7 @@ def pair(link_databases: Sequence[str]) -> Iterator[tuple[Side, Side]]:
 
 
 def arrived(x: Side, y: Side, count: int) -> list[Message]:
-    """Let messages reach the other end, one by one, as a trigger with a history of its own has them."""
+    """Let messages reach the other end one by one, as in a trigger with its own history."""
     x.run()
     receiver, found = y.receiver(), list[Message]()
     while len(found) < count:

@@ -1,4 +1,4 @@
-"""Each remote gets the rows whose column has its value, and a row that moves leaves one for another."""
+"""Each remote gets the rows with its value in a column. A changed value moves the row to another remote."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial

@@ -21,9 +21,9 @@ def put(operations: Sequence[Any], connection: Connection) -> None:
 
 
 class Three:
-    """The three databases, and what happens to them."""
+    """The three databases and their steps."""
 
-    #: Applies at the consolidated database, and at the remotes.
+    #: The services that apply changes at the consolidated database, and at the remotes.
     services: tuple[Service, Service]
     settings: Mapping[str, Any] = {}
 
@@ -44,7 +44,7 @@ class Three:
             side.execute("CREATE TABLE stock (id TEXT PRIMARY KEY, value TEXT)")
 
     def update(self, side: Side) -> None:
-        """Change rows in a transaction of the application's own."""
+        """Change rows in a transaction of the application."""
         raise NotImplementedError
 
     def run(self, side: Side) -> None:
@@ -77,7 +77,7 @@ class Three:
         raise AssertionError("something is still on its way")
 
     def is_quiet(self) -> bool:
-        """Whether each peer has confirmed everything that is for it."""
+        """Whether each peer has confirmed all its transactions."""
         for side in self.sides:
             end = drive(side.links.history.watermarks.end()).last
             for link in side.names:

@@ -1,4 +1,4 @@
-"""Amazon SQS, which moto plays: refusals, order, time, other senders' messages, and dead letters."""
+"""Amazon SQS, simulated by moto: refusals, order, time, other senders' messages, and dead letters."""
 
 import json
 import logging
@@ -71,7 +71,7 @@ def test_after_how_many_deliveries_a_redrive_policy_gives_up_can_be_asked(
 
 class TestRefusals:
     def test_nobody_there_is_an_outage(self, server: SqsServer) -> None:
-        del server  # whose account is needed
+        del server  # the fixture sets the account
         provider = Sqs.from_url(f"sqs://eu-west-1?endpoint=http://127.0.0.1:{closed_port()}")
         with pytest.raises(ProviderUnavailableError):
             drive(provider.ping())
