@@ -95,6 +95,20 @@ def test_the_commands_that_look_into_a_history_find_it_too(doubtless: InProcess)
     assert "history: COMPLETED failed" in why.out
 
 
+def test_a_parked_message_runs_again_in_the_history_of_the_file(doubtless: InProcess) -> None:
+    (doubtless.folder / "first.py").write_text(SERVICE)
+    doubtless("send", "orders", "-", stdin=LINE.format("fails"))
+    doubtless("run", "first", "--until-idle", "0.1")
+
+    failed = doubtless("parked", "run", "first", "--trigger", "book", "--yes", "--json")
+    (doubtless.folder / "first.py").write_text(SERVICE.replace("fails", "another"))
+    ran = doubtless("parked", "run", "first", "--trigger", "book", "--yes", "--json")
+
+    assert [(row["uuid"], row["executed"], row["closed"]) for row in failed.json] == [("fails", True, False)]
+    assert [(row["uuid"], row["executed"], row["closed"]) for row in ran.json] == [("fails", True, True)]
+    assert (failed.code, ran.code) == (1, 0)
+
+
 def test_the_commands_that_look_into_the_messages_find_it_too(doubtless: InProcess) -> None:
     (doubtless.folder / "first.py").write_text(SERVICE)
     doubtless("send", "orders", "-", stdin=LINE.format("a"))
