@@ -10,7 +10,7 @@ from doubtless.guards.http import IdempotencyKey
 
 DATABASE = "sqlite:///shop.sqlite3"  # or redis://..., postgresql://...
 
-shipped = []
+shipped: list[str] = []
 
 
 class Order(BaseModel):

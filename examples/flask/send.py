@@ -8,7 +8,7 @@ def send() -> str:
     headers = {
         "Content-Type": "application/json",
         "Idempotency-Key": "k-1",
-        "X-API-Key": "ada",
+        "X-API-Key": "key-of-ada",
     }
     request = urllib.request.Request(
         "http://127.0.0.1:5000/charges", order, headers

@@ -12,10 +12,11 @@ guard = protect(
     transient=(Exception,),  # if a call raises any error ...
     transacted=True,  # ... its key is free, and the next call runs
 )
-charged = []
+callers = {"key-of-ada": "ada"}  # logs show uuids: put no API key into one
+charged: list[str] = []
 
 
-def charge(order: dict) -> dict:
+def charge(order: dict[str, str]) -> dict[str, int]:
     charged.append(order["id"])
     return {"charge": len(charged)}
 
@@ -23,7 +24,7 @@ def charge(order: dict) -> dict:
 @app.post("/charges")
 def charges() -> ResponseReturnValue:
     key = request.headers.get("Idempotency-Key")
-    caller = request.headers.get("X-API-Key")  # check this key as usual
+    caller = callers.get(request.headers.get("X-API-Key", ""))
     if not key or not caller:
         return {"error": "Idempotency-Key and X-API-Key are needed"}, 400
     order = request.get_json()

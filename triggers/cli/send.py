@@ -38,6 +38,9 @@ DEFAULT_ALIAS = "doubtless-send"
 #: How many lines that are not messages are named at the end.
 _NAMED = 10
 
+#: A line that is a message, for a user who sent another.
+_FORM = '{"headers": {"uuid": "order-1"}, "body": {"id": "N-1"}}'
+
 
 @dataclass(slots=True)
 class _Report:
@@ -180,7 +183,7 @@ def _tell(state: CliState, report: _Report) -> None:
             if count == 1
             else "are not messages and were sent unchanged, as bytes"
         )
-        state.note(f"{count} of them {reason}: {lines}{more}")
+        state.note(f"{count} of them {reason}: {lines}{more}. Write a message as {_FORM}")
 
 
 def _messages(count: int) -> str:

@@ -127,7 +127,7 @@ def nothing_like(lot: Parking, selection: Selection, *, local: bool) -> str:
     A host or a trigger of this machine may have nothing parked, and nobody keeps a list of them: so neither
     is refused.
     """
-    said = "nothing parked is like that" if selection.filters else "nothing is parked"
+    said = "no parked message matches" if selection.filters else "nothing is parked"
     if selection.host is None and (selection.trigger is None or not local):
         return said
     labels = list(walk(lot, Selection()))

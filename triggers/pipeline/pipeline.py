@@ -35,6 +35,7 @@ service has ended: steps 5 to 7 are finished for them before the interruption go
 """
 
 import logging
+import shlex
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -547,7 +548,9 @@ class MessagePipeline:
         """Log the verdict, the error behind it, and what to do next if a person has to decide."""
         verdict, _, why = run.reason.partition(": ")
         failure = "" if run.error is None else f"{run.told_of(run.error)}; "
-        ask = f". Next: doubtless why {run.named}" if run.parked and run.message.uuid else ""
+        # A name that is cut short, or has escapes, is not the uuid that the command needs.
+        is_typed = run.parked and run.named == run.message.uuid
+        ask = f". Next: doubtless why {shlex.quote(run.named)}" if is_typed else ""
         trace = None if run.error is None or _is_told_already(run) else run.trace
         info = (
             None

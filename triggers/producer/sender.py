@@ -123,11 +123,13 @@ class Sender:
         async def attempt(_number: int) -> Sequence[str]:
             return await self._provider.send(destination, messages)
 
+        names: Sequence[str] | None = None
         try:
             names = await attempt(1)
         except ProviderUnavailableError:
             if not retry.max_attempts:
                 raise
+        if names is None:  # outside of the handler, so that a traceback shows the last try only
             names = await rerun(attempt, retry=retry, transient=(), sleep=self._shell.sleep)
         return [
             SentMessage(_updated(message, destination=destination, message_id=name))

@@ -31,7 +31,7 @@ def is_async(service: Callable[..., Any]) -> bool:
     if isinstance(service, type):
         raise ConfigurationError(
             f"service {name_of(service)}",
-            "it is a class: calling it makes an object, and runs nothing of that",
+            "it is a class: calling it makes an object, and does not run it",
             "decorate a function, or give an object of it: trigger(...)(Shop())",
         )
     return makes_coroutine(service)

@@ -1,6 +1,9 @@
 """The first ten minutes, without a server: messages and history are in one file of the folder."""
 
+import json
 import os
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -93,6 +96,47 @@ def test_the_commands_that_look_into_a_history_find_it_too(doubtless: InProcess)
     assert [row["uuid"] for row in parked.json] == ["fails"]
     assert "no history is named: looking into doubtless.sqlite3, in this folder" in parked.err
     assert "history: COMPLETED failed" in why.out
+
+
+@pytest.mark.parametrize("uuid", ["plain", "two words", "$HOME `id` 'it'"], ids=["plain", "spaces", "shell"])
+def test_the_next_command_of_a_log_line_can_be_typed(doubtless: InProcess, uuid: str) -> None:
+    (doubtless.folder / "first.py").write_text(SERVICE)
+    line = {"headers": {"uuid": uuid}, "body": {"id": "fails"}}
+    doubtless("send", "orders", "-", stdin=json.dumps(line))
+
+    ran = doubtless("run", "first", "--until-idle", "0.1")
+    (command,) = re.findall(r"Next: doubtless (.+) \[trigger=book ", ran.err)
+    why = doubtless(*shlex.split(command), "--json")
+
+    assert [(row["trigger"], row["uuid"], len(row["parked"])) for row in why.json] == [("book", uuid, 1)]
+
+
+@pytest.mark.parametrize("uuid", ["u" * 2000, "two\nlines"], ids=["long", "lines"])
+def test_no_command_is_shown_for_a_uuid_that_the_log_does_not_show_whole(
+    doubtless: InProcess, uuid: str
+) -> None:
+    (doubtless.folder / "first.py").write_text(SERVICE)
+    line = {"headers": {"uuid": uuid}, "body": {"id": "fails"}}
+    doubtless("send", "orders", "-", stdin=json.dumps(line))
+
+    ran = doubtless("run", "first", "--until-idle", "0.1")
+
+    assert "FAILED" in ran.err
+    assert "Next: " not in ran.err
+
+
+def test_a_parked_message_runs_again_in_the_history_of_the_file(doubtless: InProcess) -> None:
+    (doubtless.folder / "first.py").write_text(SERVICE)
+    doubtless("send", "orders", "-", stdin=LINE.format("fails"))
+    doubtless("run", "first", "--until-idle", "0.1")
+
+    failed = doubtless("parked", "run", "first", "--trigger", "book", "--yes", "--json")
+    (doubtless.folder / "first.py").write_text(SERVICE.replace("fails", "another"))
+    ran = doubtless("parked", "run", "first", "--trigger", "book", "--yes", "--json")
+
+    assert [(row["uuid"], row["executed"], row["closed"]) for row in failed.json] == [("fails", True, False)]
+    assert [(row["uuid"], row["executed"], row["closed"]) for row in ran.json] == [("fails", True, True)]
+    assert (failed.code, ran.code) == (1, 0)
 
 
 def test_the_commands_that_look_into_the_messages_find_it_too(doubtless: InProcess) -> None:

@@ -73,6 +73,15 @@ def test_a_line_that_is_no_message_is_sent_as_it_is_and_told(doubtless: InProces
     assert [message.body for message in received(redis_url)] == [1, *texts[1:]] * 2
 
 
+def test_the_form_that_the_user_is_told_is_a_message(doubtless: InProcess, redis_url: str) -> None:
+    told = doubtless("send", "orders", "-", "--provider", redis_url, stdin='{"id": "N-1"}\n')
+    form = told.err.rpartition(" Write a message as ")[2]
+
+    again = doubtless("send", "orders", "-", "--provider", redis_url, "--json", stdin=form)
+
+    assert (again.json["sent"], again.json["sent_as_they_are"]) == (1, 0)
+
+
 def test_strict_refuses_the_whole_file_and_names_the_line(doubtless: InProcess, redis_url: str) -> None:
     write(doubtless.folder, [line(1), "garbage\n", line(3)])
 

@@ -150,8 +150,8 @@ def test_a_webhook_that_does_not_answer_is_left_behind_at_the_end_and_named(
     answer = doubtless(*words(redis_url, server.url), "--json")
 
     assert (answer.code, answer.json) == (0, [{"trigger": "book", "messages": 2, "failed": 2}])
-    assert "WebhookSink has not come back from an event trigger=book uuid=1" in answer.err
-    assert "WebhookSink was not told of an event in time trigger=book uuid=2" in answer.err
+    assert "WebhookSink has not come back from an event [trigger=book uuid=1]" in answer.err
+    assert "WebhookSink was not told of an event in time [trigger=book uuid=2]" in answer.err
 
 
 @pytest.mark.usefixtures("blocking")

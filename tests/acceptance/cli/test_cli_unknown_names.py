@@ -40,7 +40,7 @@ TYPOS = [
 #: Some commands have their own words if a known trigger has no data.
 NOTHING = [
     (["parked", "list", "-t", "ship"], 0, "nothing is parked\n"),
-    (["parked", "list", "-t", "ship", "--kind", "in-doubt"], 0, "nothing parked is like that\n"),
+    (["parked", "list", "-t", "ship", "--kind", "in-doubt"], 0, "no parked message matches\n"),
     (["parked", "done", "-t", "ship", "-y"], 0, "nothing is parked\n"),
     (["parked", "decisions", "-t", "ship"], 0, "nothing was decided\n"),
     (["history", "show", "u9", "-t", "ship"], 1, "there is no entry of u9\n"),
@@ -181,7 +181,7 @@ def test_nobody_keeps_a_list_of_hosts_so_those_with_parked_messages_are_named(
     listed = doubtless("parked", "list", "--host", "host-2", "--history", history)
     decided = doubtless("parked", "done", "--host", "host-2", "-y", "--history", history)
 
-    told = "nothing parked is like that; hosts with parked messages: host-1\n"
+    told = "no parked message matches; hosts with parked messages: host-1\n"
     assert (listed.code, listed.err, decided.err) == (0, told, told)
 
 

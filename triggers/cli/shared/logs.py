@@ -18,7 +18,10 @@ _SUBSCRIPTIONS = "triggers.providers.sqljms.destinations"
 
 
 class LineFormatter(logging.Formatter):
-    """One line: time, level, text, and the fixed keys as ``key=value``. A traceback follows it."""
+    """One line: time, level, text, and the fixed keys as ``[key=value ...]``. A traceback follows it.
+
+    The brackets show where a command at the end of the text ends.
+    """
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S%z")
@@ -26,8 +29,8 @@ class LineFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (the base class's name)
         """Return the line."""
         pairs = ((key, getattr(record, key, None)) for key in KEYS)
-        fields = [f"{key}={value}" for key, value in pairs if value is not None]
-        return printable(" ".join([super().formatMessage(record), *fields]))
+        fields = " ".join(f"{key}={value}" for key, value in pairs if value is not None)
+        return printable(super().formatMessage(record) + (f" [{fields}]" if fields else ""))
 
     def formatException(self, ei: Any) -> str:  # noqa: N802  (as above)
         """Format a traceback, indented: text in it must not look like a line of the log."""

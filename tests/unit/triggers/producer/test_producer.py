@@ -132,6 +132,7 @@ def test_tries_are_bounded_and_what_is_raised_is_transient_to_a_trigger() -> Non
 
     assert line.sends == 3
     assert is_transient(raised.value, ())
+    assert raised.value.__context__ is None, "the traceback of the first try is not shown as well"
 
 
 def test_a_send_that_is_tried_again_is_not_overtaken_by_a_later_one() -> None:
