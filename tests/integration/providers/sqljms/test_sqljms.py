@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from history.bridge import drive
 from tests.fixtures.sqljms import Database, opened, received, send
 from tests.fixtures.waiting import PATIENCE
 from triggers import trigger
-from triggers.providers import SharingTransactions
+from triggers.providers import Arrival, SharingTransactions
 from triggers.providers.sqljms.provider import SqlJms
 from triggers.providers.sqljms.settings import SqlJmsSettings
 
@@ -213,6 +213,18 @@ class TestWaking:
         held = received(other)
 
         self._is_woken(database, lambda _: drive(other.recover(held)))
+
+    def test_an_expired_message_does_not_delay_the_next_one(self, database: Database) -> None:
+        provider = database.provider()
+        provider._settings = ASLEEP  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        receiver = opened(provider, QUEUE)
+        assert received(receiver) == []  # it sweeps now, and not again within this test
+        mortal = Message(body="mortal", expiration=datetime.fromtimestamp(1, UTC))
+        send(provider, QUEUE, *[mortal] * 4, Message(body="x"))
+
+        found = drive(receiver.receive(1, timedelta(seconds=PATIENCE)))
+
+        assert [arrival.message.body for arrival in found if isinstance(arrival, Arrival)] == ["x"]
 
     def _is_woken(self, database: Database, cause: Callable[[SqlJms], object]) -> None:
         provider = database.provider()
