@@ -188,6 +188,14 @@ class TestDestinations:
         with pytest.raises(ConfigurationError, match="living"):
             drive(provider.unsubscribe("topic://t", "s"))
 
+    def test_a_subscription_of_a_dead_consumer_can_be_ended(self, database: Database) -> None:
+        opened(database.provider(), "topic://t", subscription="s")
+        database.set_clock(60_000)  # its lease is over, and nobody has looked since
+
+        assert drive(database.provider().unsubscribe("topic://t", "s"))
+
+        assert database.rows("SELECT * FROM dms_topic_sub") == []
+
     @pytest.mark.parametrize(
         "destination", ["", "queue://", "topic://t?durable=maybe", "topic://?durable=no"]
     )

@@ -9,7 +9,8 @@ import pytest
 
 from history import ConfigurationError, Message
 from history.bridge import drive
-from triggers.providers import Arrival
+from tests.fixtures.waiting import eventually
+from triggers.providers import Arrival, Received
 from triggers.providers.sqljms.admin.admin import Admin, HeldError, NotFoundError
 from triggers.providers.sqljms.limbo.admin import (
     drop_from_limbo,
@@ -202,6 +203,22 @@ def test_an_unsubscription_deletes_what_was_not_read(jms: SqlJms, admin: Admin) 
         drive(admin.unsubscribe("prices", "booking"))
     drive(admin.drop("prices"))
     assert drive(admin.topics()) == []
+
+
+@pytest.mark.parametrize("destination", ["queue://orders", "orders"], ids=["queue", "topic"])
+def test_a_consumer_finds_its_destination_again_after_it_was_dropped(
+    sql_database: str, admin: Admin, destination: str
+) -> None:
+    jms = SqlJms.from_url(f"{sql_database}{'&' if '?' in sql_database else '?'}lease=0.3")
+    with consumer(jms, destination) as receiver:
+        drive(admin.drop(destination))
+        send(jms, destination, "o1")
+        found: list[Received] = []
+
+        eventually(lambda: found.extend(drive(receiver.receive(1, timedelta(0)))) or found)
+
+    assert [one.message.uuid for one in found if isinstance(one, Arrival)] == ["o1"]
+    drive(jms.close())
 
 
 def test_a_message_is_shown_whole_and_where_it_waits(jms: SqlJms, admin: Admin) -> None:

@@ -19,10 +19,13 @@ LIVE = statement(
     " WHERE client_id = :client"
 )
 
-# Renew a life; nothing happens if another incarnation has the name, or the reaper came.
+# Renew a life; nothing happens if another incarnation has the name, the reaper came, or an operator deleted
+# the queue or the subscription.
 RENEW = statement(
     "UPDATE dms_client SET lease_until = {now} + :lease"
-    " WHERE client_id = :client AND incarnation = :incarnation RETURNING client_id"
+    " WHERE client_id = :client AND incarnation = :incarnation"
+    " AND (EXISTS (SELECT 1 FROM dms_queue WHERE queue_id = place_id)"
+    " OR EXISTS (SELECT 1 FROM dms_topic_sub WHERE subscriber_id = place_id)) RETURNING client_id"
 )
 
 # Leave for good.

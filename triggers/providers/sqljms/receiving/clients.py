@@ -103,6 +103,8 @@ async def end_subscription(connection: AnyConnection, topic: str, name: str) -> 
     Raises:
         ConfigurationError: a consumer is attached.
     """
+    # Perhaps no consumer runs that would remove the dead ones.
+    await remove_expired(connection)
     subscribers = await fetch(connection, sql.NAMED, topic=topic, name=name)
     for (subscriber,) in subscribers:
         await fetch(connection, sql.SUBSCRIPTION, place=subscriber)

@@ -322,8 +322,8 @@ class SqlReceiver:
             return
         if not self._lost and not await self._connection.run_beside("keeping alive", self._renewal):
             _log.warning(
-                "consumer %s did not renew its lease in time: others get its messages; raise lease if "
-                "this happens often",
+                "consumer %s did not renew its lease in time, or its queue or subscription was deleted: "
+                "others get its messages; raise lease if this happens often",
                 self._name.client_name,
                 extra={"trigger": self._name.subscription},
             )
