@@ -3,11 +3,12 @@
 import threading
 from collections.abc import Sequence
 from functools import partial
-from typing import Self
+from typing import Any, Self
 from uuid import uuid4
 
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
-from sqlalchemy.orm import Session
+from sqlalchemy import Connection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, async_scoped_session
+from sqlalchemy.orm import Session, scoped_session
 
 from history.errors import ConfigurationError, DoubtlessError
 from history.message import Message
@@ -123,20 +124,27 @@ class SqlJms:
 
         return await backlogs_of(self._link, places)
 
-    def sending(self, connection: AnyConnection | Session | AsyncSession) -> TransactionOutbox:
+    def sending(
+        self, connection: AnyConnection | Session | scoped_session[Any] | AsyncSession
+    ) -> TransactionOutbox:
         """Return an object that sends in the open transaction of a connection or a session.
 
         In an atomic service, pass its ``Connection`` or ``Session`` parameter.
 
         Raises:
-            ConfigurationError: the connection is to another kind of database.
+            ConfigurationError: it is not a connection or session, or to another kind of database.
         """
-        if isinstance(connection, Session):
-            connection = connection.connection()
-        if isinstance(connection, AsyncSession):
+        # Typed Any: a user's value, and not every user runs a type checker.
+        given: Any = connection
+        if isinstance(given, Session | scoped_session):
+            connection = given.connection()
+        elif isinstance(given, AsyncSession | async_scoped_session):
             raise ConfigurationError(
                 "connection", "an AsyncSession has no connection yet", "give it await session.connection()"
             )
+        elif not isinstance(given, Connection | AsyncConnection):
+            problem = f"a {type(given).__qualname__} is not a connection of SQLAlchemy"
+            raise ConfigurationError("connection", problem, "give a Connection or a Session")
         if connection.dialect.name != self._link.dialect:
             raise ConfigurationError(
                 "connection",

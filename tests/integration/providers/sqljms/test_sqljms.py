@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from history import ConfigurationError, Message, SqlHistory
 from history.bridge import drive
@@ -114,6 +114,41 @@ class TestSending:
         with database.engine.connect() as connection, pytest.raises(ConfigurationError, match="connection"):
             provider.sending(connection)
         drive(provider.close())
+
+    def test_a_scoped_session_sends(self, database: Database) -> None:
+        provider = database.provider()
+        session = scoped_session(sessionmaker(database.engine))
+
+        provider.sending(session).send(QUEUE, "x")
+        session.commit()
+        session.remove()
+
+        assert bodies(database) == ["x"]
+
+    @pytest.mark.parametrize("given", [None, "x", create_engine("sqlite://")], ids=["none", "text", "engine"])
+    def test_what_is_not_a_connection_is_refused(self, given: Any) -> None:
+        provider = SqlJms.from_url("sqlite://")
+
+        with pytest.raises(ConfigurationError) as refused:
+            provider.sending(given)
+
+        assert refused.value.setting == "connection"
+        drive(provider.close())
+
+    def test_a_connection_that_commits_each_statement_sends_only_in_a_transaction(
+        self, database: Database
+    ) -> None:
+        provider = database.provider()
+        alone = database.engine.execution_options(isolation_level="AUTOCOMMIT")
+
+        with alone.connect() as connection, pytest.raises(ConfigurationError) as refused:
+            provider.sending(connection).send(QUEUE, "a")
+        with alone.connect() as connection:
+            connection.execute(text("BEGIN"))
+            provider.sending(connection).send(QUEUE, "b")
+            connection.execute(text("COMMIT"))
+
+        assert (refused.value.setting, bodies(database)) == ("connection", ["b"])
 
     async def test_an_asyncio_connection_sends(self, database: Database) -> None:
         name = "sqlite+aiosqlite:" if database.engine.dialect.name == "sqlite" else "postgresql+psycopg:"

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 from history.bridge import drive
 from history.message import Message
+from history.sql.callers import callers_own
 from history.sql.database.engine import AnyConnection, execute, execute_each, fetch
 from history.sql.statements.dialects import Dialect
 from triggers.providers.outgoing import Body, SendOptions, SentMessage, compose, compose_batch
@@ -251,6 +252,7 @@ class TransactionOutbox:
         return await self._send(destination, compose_batch(destination, bodies, **options))
 
     async def _send(self, destination: str, messages: Sequence[Message]) -> Sequence[SentMessage]:
+        callers_own(self._connection)
         names = await self._outbox.send_inside(self._connection, destination, messages)
         self._outbox.wake()
         return [
