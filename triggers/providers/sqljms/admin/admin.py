@@ -289,7 +289,6 @@ class Admin:
             if destination_kind is DestinationKind.QUEUE:
                 where = EntrySource(destination_kind, number)
                 await chosen_of(connection, where, None, force=force)
-                await clients.empty(connection, where)
                 await clients.drop_queue(connection, number)
                 return
             for row in await fetch(connection, sql.SUBSCRIPTIONS):

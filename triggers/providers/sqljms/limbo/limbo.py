@@ -32,6 +32,7 @@ from history.sql.database.engine import (
 from history.sql.statements.dialects import Dialect
 from history.sql.tables.history import Prepared
 from history.store import milliseconds
+from history.store.times import milliseconds_of
 from triggers.providers.brokers.delivery import problem_of
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.sqljms.limbo import statements as sql
@@ -40,7 +41,6 @@ from triggers.providers.sqljms.limbo.codec import (
     InLimbo,
     LimboRows,
     OddWaiting,
-    due_millis,
     odd_inside,
     rows_of,
     waiting_of,
@@ -182,7 +182,7 @@ class Limbo:
         wait = timedelta(0) if entry.again is None else entry.again.delay
         return {
             "limbo_id": self._number,
-            "date": now + milliseconds(wait) if entry.due is None else due_millis(entry.due),
+            "date": now + milliseconds(wait) if entry.due is None else milliseconds_of(entry.due),
             "count": 0 if entry.again is None else entry.again.attempts,
             "source": entry.component,
             "port": entry.port,

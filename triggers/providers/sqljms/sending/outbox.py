@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Unpack
 
@@ -64,7 +64,6 @@ class Posting:
     destination: Destination
     number: int | None
     channel: str | None = None
-    readers: set[int] = field(default_factory=set[int])
 
     async def post(
         self, connection: AnyConnection, outgoing: OutgoingRows, *, in_transaction: bool = True
@@ -74,11 +73,8 @@ class Posting:
         It makes the destination and a reader, if one is allowed, only inside a transaction.
         """
         for last in (False, True):
-            if self.number is not None:
-                readers = await self._write(connection, self.number, outgoing)
-                self.readers.update(readers)
-                if readers:
-                    return True
+            if self.number is not None and await self._write(connection, self.number, outgoing):
+                return True
             if last or not in_transaction:
                 break
             self.number = await _prepare(connection, self.destination)
