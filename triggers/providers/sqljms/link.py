@@ -18,7 +18,7 @@ from history.sql.statements.dialects import Dialect, statement
 from history.sql.tables.history import Prepared
 from history.support.forks import at_fork
 from triggers.providers.provider import ProviderUnavailableError
-from triggers.providers.sqljms.tables import LINEAGE, create, identity_of, tables_exist
+from triggers.providers.sqljms.tables import LINEAGE, create, identity_of, known_identity, tables_exist
 
 T = TypeVar("T")
 
@@ -137,9 +137,18 @@ class SqlLink:
         """Make sure of the tables before something is sent on a caller's connection.
 
         SQLite lets nobody else write meanwhile, so they are made in that transaction.
+
+        Raises:
+            ConfigurationError: the connection sees the tables of another database, with other ids.
         """
         if self.dialect is Dialect.POSTGRESQL:
-            await self.identity()
+            own = await self.identity()
+            if await known_identity(connection) not in {None, own}:
+                raise ConfigurationError(
+                    "connection",
+                    "is to another database, or another schema, than the provider",
+                    "give one to the provider's own database",
+                )
         elif not self._line.is_ready:
             await self._line.joined(connection).prepare()
 

@@ -136,22 +136,22 @@ class SqlJms:
         """
         # Typed Any: a user's value, and not every user runs a type checker.
         given: Any = connection
-        if isinstance(given, Session | scoped_session):
-            connection = given.connection()
-        elif isinstance(given, AsyncSession | async_scoped_session):
+        if isinstance(given, AsyncSession | async_scoped_session):
             raise ConfigurationError(
                 "connection", "an AsyncSession has no connection yet", "give it await session.connection()"
             )
-        elif not isinstance(given, Connection | AsyncConnection):
+        if isinstance(given, Session | scoped_session):
+            given = given.connection()
+        if not isinstance(given, Connection | AsyncConnection):
             problem = f"a {type(given).__qualname__} is not a connection of SQLAlchemy"
             raise ConfigurationError("connection", problem, "give a Connection or a Session")
-        if connection.dialect.name != self._link.dialect:
+        if given.dialect.name != self._link.dialect:
             raise ConfigurationError(
                 "connection",
-                f"is a connection to {connection.dialect.name}",
+                f"is a connection to {given.dialect.name}",
                 "give one to the provider's own database",
             )
-        return TransactionOutbox(self._outbox, connection)
+        return TransactionOutbox(self._outbox, given)
 
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> SqlReceiver:
         """Open a consumer; a missing queue, or topic and subscription, is created."""

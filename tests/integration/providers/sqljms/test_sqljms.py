@@ -19,6 +19,7 @@ from triggers import trigger
 from triggers.providers import Arrival, SharingTransactions
 from triggers.providers.sqljms.provider import SqlJms
 from triggers.providers.sqljms.settings import SqlJmsSettings
+from triggers.providers.sqljms.tables import create
 
 QUEUE = "queue://orders"
 
@@ -149,6 +150,24 @@ class TestSending:
             connection.execute(text("COMMIT"))
 
         assert (refused.value.setting, bodies(database)) == ("connection", ["b"])
+
+    def test_a_connection_to_another_database_of_postgresql_is_refused(self, postgres_url: str) -> None:
+        engine = create_engine(postgres_url.replace("postgresql:", "postgresql+psycopg:"))
+        provider = SqlJms(engine)
+        send(provider, QUEUE, Message(body="x"))
+
+        with engine.connect() as connection:
+            # Its numbers of messages are others, and those of the provider would seem to be sent already.
+            connection.execute(text("CREATE SCHEMA doubtless_beside"))
+            connection.execute(text("SET LOCAL search_path TO doubtless_beside"))
+            drive(create(connection))
+            with pytest.raises(ConfigurationError) as refused:
+                provider.sending(connection).send(QUEUE, "y")
+            connection.invalidate()
+
+        assert refused.value.setting == "connection"
+        drive(provider.close())
+        engine.dispose()
 
     async def test_an_asyncio_connection_sends(self, database: Database) -> None:
         name = "sqlite+aiosqlite:" if database.engine.dialect.name == "sqlite" else "postgresql+psycopg:"
