@@ -23,7 +23,7 @@ from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message, too_long
 from history.store.times import milliseconds_of
 from triggers.providers.brokers.codec import Body
 from triggers.providers.brokers.delivery import UndecodableError
-from triggers.providers.sqljms.properties import PropertyFormatError, Stored, is_storable
+from triggers.providers.sqljms.properties import PropertyFormatError, Stored, is_name, is_storable
 
 #: The longest body that is small, in bytes.
 SMALL = 250
@@ -118,8 +118,8 @@ def _properties(message: Message, number: int) -> list[Sequence[Any]]:
     for name, value in properties.items():
         if name in HEADER_FIELDS and not name.startswith("JMSXGroup"):
             continue  # a column of the row itself
-        if not is_storable(name):
-            raise ConfigurationError("message", f"a property cannot have the name {name!r}", "rename it")
+        if not is_name(name):
+            raise ConfigurationError("message", f"a property cannot have the name {name[:60]!r}", "rename it")
         stored = Stored.of(value)
         rows.append((number, int(stored.data_type), name, stored.text))
     return rows

@@ -25,6 +25,10 @@ class PropertyType(IntEnum):
     ESCAPED = 9
 
 
+#: The longest name in bytes: PostgreSQL's indexes take less than 2704 bytes of all their columns.
+LONGEST_NAME = 1000
+
+
 class PropertyFormatError(ValueError):
     """A property cannot be read as the requested type."""
 
@@ -126,6 +130,11 @@ def _parsed(property_type: PropertyType, text: str) -> PropertyValue:
 
 
 _BOOLEANS = {"true": True, "false": False}
+
+
+def is_name(text: str) -> bool:
+    """Whether both databases can hold a text in an index."""
+    return is_storable(text) and len(text.encode()) <= LONGEST_NAME
 
 
 def is_storable(text: str) -> bool:

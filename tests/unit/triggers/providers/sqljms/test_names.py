@@ -73,8 +73,9 @@ def test_a_destination_says_what_it_is(told: str, expected: Destination) -> None
         "topic://orders?",
         "orders\0",
         "queue://\ud800",
+        "queue://" + "ü" * 501,
     ],
-    ids=["queue", "plain", "typo", "empty", "nul", "half surrogate"],
+    ids=["queue", "plain", "typo", "empty", "nul", "half surrogate", "long"],
 )
 def test_a_destination_that_would_be_another_one_is_refused(told: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
