@@ -123,17 +123,16 @@ async def drop_queue(connection: AnyConnection, queue: int) -> None:
     await execute(connection, sql.DROP_QUEUE, place=queue)
 
 
-async def empty(connection: AnyConnection, source: EntrySource) -> Sequence[int]:
+async def empty(connection: AnyConnection, source: EntrySource) -> None:
     """Delete all entries of a source, and the messages without another reader; in a transaction."""
     rows = await fetch(connection, sql.EMPTY[source.kind], place=source.number)
     unread = [int(number) for (number,) in rows]
     if unread:
         await count_down(connection, unread)
-    return unread
 
 
 async def sweep(connection: AnyConnection) -> int:
-    """Delete expired messages that nobody holds, at most a thousand; in a transaction."""
+    """Delete expired messages that nobody holds, at most a thousand, and return how many; in a transaction."""
     expired = [int(number) for (number,) in await fetch(connection, sql.EXPIRED)]
     if not expired:
         return 0
@@ -143,10 +142,11 @@ async def sweep(connection: AnyConnection) -> int:
             int(message_id)
             for (message_id,) in await fetch(connection, step, ids=listed(connection, expired))
         )
+    swept = len(gone)
     while gone:
         await count_down(connection, sorted(gone))
         gone = gone - Counter(gone.keys())
-    return len(expired)
+    return swept
 
 
 async def remove_expired(connection: AnyConnection) -> Sequence[int]:
