@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, scoped_session
 
-from history.errors import ConfigurationError, DoubtlessError
+from history.errors import ConfigurationError
 from history.message import Message
 from history.sql.database.engine import (
     AnyConnection,
@@ -25,7 +25,7 @@ from history.store.inspection import Refusal, Room
 from history.store.owners import process_token
 from triggers.providers.backlog import Backlog, Place
 from triggers.providers.sqljms.destinations import TEMPORARY, Destination
-from triggers.providers.sqljms.link import SqlLink, as_providers
+from triggers.providers.sqljms.link import SqlLink, providers_errors
 from triggers.providers.sqljms.receiving import clients
 from triggers.providers.sqljms.receiving.connection import ConsumerConnection
 from triggers.providers.sqljms.receiving.receiver import Name, SqlReceiver
@@ -72,10 +72,8 @@ class SqlJms:
     def __init__(
         self, engine: AnyEngine, settings: SqlJmsSettings = DEFAULTS, *, owned: bool = False
     ) -> None:
-        try:
+        with providers_errors():
             refuse_other_drivers(engine)
-        except ConfigurationError as error:
-            raise as_providers(error) from None
         self._engine = engine
         self._settings = settings
         self._link = SqlLink(engine, owned=owned)
@@ -93,12 +91,10 @@ class SqlJms:
             ConfigurationError: the URL is for something else, or (MissingExtraError) a driver is missing.
         """
         settings, rest = SqlJmsSettings.from_url(url)
-        try:
+        with providers_errors():
             return cls(
                 open_engine(rest, asyncio=asyncio, options=SqlJmsSettings.names()), settings, owned=True
             )
-        except DoubtlessError as error:
-            raise as_providers(error) from error.__cause__
 
     def for_asyncio(self) -> "SqlJms":
         """Return the same database through a separate asyncio engine; itself, if it has one.

@@ -153,8 +153,9 @@ def test_what_a_living_consumer_handles_is_refused_unless_forced(jms: SqlJms, ad
             admin.drop("orders"),
             admin.reset("one (booking on queue://orders)"),
         ):
-            with pytest.raises(HeldError):
+            with pytest.raises(HeldError) as refused:
                 drive(change)
+            assert refused.value.__cause__ is None
         assert drive(admin.entries("orders"))[0].alive
         assert len(drive(admin.delete("orders", force=True))) == 1
         drive(receiver.acknowledge(held))  # it meets nothing

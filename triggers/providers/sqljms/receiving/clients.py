@@ -132,7 +132,7 @@ async def empty(connection: AnyConnection, source: EntrySource) -> None:
 
 
 async def sweep(connection: AnyConnection) -> int:
-    """Delete expired messages that nobody holds, at most a thousand, and return how many; in a transaction."""
+    """Delete expired messages that nobody holds, at most a thousand; return how many; in a transaction."""
     expired = [int(number) for (number,) in await fetch(connection, sql.EXPIRED)]
     if not expired:
         return 0
