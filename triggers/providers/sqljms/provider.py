@@ -195,11 +195,11 @@ class SqlJms:
         """End a subscription of a topic, with all its unread messages; False if it does not exist.
 
         Raises:
-            ConfigurationError: it has a running consumer.
+            ConfigurationError: it has a running consumer, or the destination is a queue.
             ProviderUnavailableError: the server did not answer.
         """
         target = Destination.parse(destination)
-        end = partial(clients.end_subscription, topic=target.name, name=subscription)
+        end = partial(clients.end_subscription, destination=target, name=subscription)
         return await self._link.run("unsubscribing", end, atomic=True)
 
     async def ping(self) -> None:

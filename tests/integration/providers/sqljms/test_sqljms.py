@@ -242,6 +242,16 @@ class TestDestinations:
         with pytest.raises(ConfigurationError, match="living"):
             drive(provider.unsubscribe("topic://t", "s"))
 
+    def test_a_queue_has_no_subscription_to_end(self, database: Database) -> None:
+        provider = database.provider()
+        drive(opened(provider, "topic://t", subscription="s").close())
+
+        with pytest.raises(ConfigurationError) as refused:
+            drive(provider.unsubscribe("queue://t", "s"))
+
+        assert refused.value.setting == "destination"
+        assert drive(provider.unsubscribe("topic://t", "s"))
+
     def test_a_subscription_of_a_dead_consumer_can_be_ended(self, database: Database) -> None:
         opened(database.provider(), "topic://t", subscription="s")
         database.set_clock(60_000)  # its lease is over, and nobody has looked since

@@ -264,14 +264,14 @@ class Admin:
 
         Raises:
             NotFoundError: it does not exist.
-            ConfigurationError: a consumer is attached to it.
+            ConfigurationError: a consumer is attached to it, or the topic is a queue.
         """
-        name = Destination.parse(topic).name
+        destination = Destination.parse(topic)
         for candidate in dict.fromkeys((subscription, name_of(subscription))):
-            end = partial(clients.end_subscription, topic=name, name=candidate)
+            end = partial(clients.end_subscription, destination=destination, name=candidate)
             if await self.run("unsubscribing", end):
                 return
-        raise NotFoundError(f"subscription of {name}", subscription)
+        raise NotFoundError(f"subscription of {destination.name}", subscription)
 
     async def drop(self, destination: str, *, force: bool = False) -> None:
         """Delete a queue or topic with all its messages.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from history.errors import ConfigurationError
 from history.sql.database.engine import AnyConnection, AnyRow, execute, fetch
-from triggers.providers.sqljms.destinations import DestinationKind
+from triggers.providers.sqljms.destinations import Destination, DestinationKind
 from triggers.providers.sqljms.link import OTHERS, reserve
 from triggers.providers.sqljms.receiving import client_statements as sql
 from triggers.providers.sqljms.receiving.entries import (
@@ -97,12 +97,17 @@ async def unsubscribe(connection: AnyConnection, subscriber: int) -> None:
     await execute(connection, sql.UNSUBSCRIBE, place=subscriber)
 
 
-async def end_subscription(connection: AnyConnection, topic: str, name: str) -> bool:
+async def end_subscription(connection: AnyConnection, destination: Destination, name: str) -> bool:
     """End a subscription that nobody is attached to; False if it does not exist; in a transaction.
 
     Raises:
-        ConfigurationError: a consumer is attached.
+        ConfigurationError: a consumer is attached, or the destination is a queue.
     """
+    topic = destination.name
+    if destination.kind is DestinationKind.QUEUE:
+        raise ConfigurationError(
+            "destination", f"{topic!r} is a queue, without subscriptions", "name a topic"
+        )
     # Perhaps no consumer runs that would remove the dead ones.
     await remove_expired(connection)
     subscribers = await fetch(connection, sql.NAMED, topic=topic, name=name)

@@ -169,10 +169,10 @@ class SqlReceiver:
             tame = partial(entries.tame, source=self._source)
             await self._connection.run("looking for odd priorities", tame)
             expired = partial(fetch, statement=client_statements.EXPIRED)
-            if await self._connection.run("looking for what has expired", expired) and (
-                await self._connection.run("sweeping", clients.sweep, atomic=True)
-            ):
-                self._sweep_due = now  # perhaps there is more
+            if await self._connection.run("looking for what has expired", expired):
+                swept = await self._connection.run("sweeping", clients.sweep, atomic=True)
+                # After a sweep there is perhaps more.
+                self._sweep_due = now if swept else self._sweep_due
 
     async def _look_for_dead(self) -> None:
         # A late consumer must not be removed for it, least of all by itself.
