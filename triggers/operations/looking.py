@@ -46,7 +46,7 @@ def named(option: str, remedy: str) -> Generator[None]:
     try:
         yield
     except ConfigurationError as error:
-        if error.setting in {"history", "provider"}:
+        if error.setting in {"history", "provider", "limbo"}:
             raise ConfigurationError(option, error.problem, error.remedy) from error
         raise
     except ValueError as error:

@@ -20,9 +20,10 @@ from typing import Any
 from history.errors import ConfigurationError
 from history.json_text import NotJsonError, read_json
 from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message, too_long
+from history.store.times import milliseconds_of
 from triggers.providers.brokers.codec import Body
 from triggers.providers.brokers.delivery import UndecodableError
-from triggers.providers.sqljms.properties import PropertyFormatError, Stored, is_storable
+from triggers.providers.sqljms.properties import PropertyFormatError, Stored, is_name, is_storable
 
 #: The longest body that is small, in bytes.
 SMALL = 250
@@ -101,7 +102,8 @@ def encode(message: Message, number: int, destination: str) -> tuple[Sequence[An
         message.message_id,
         message.destination or destination,
         message.reply_to,
-        _due(message.delivery_time),
+        # Rounded up: nothing is delivered before it.
+        None if message.delivery_time is None else milliseconds_of(message.delivery_time),
     )
     return row, properties
 
@@ -116,8 +118,8 @@ def _properties(message: Message, number: int) -> list[Sequence[Any]]:
     for name, value in properties.items():
         if name in HEADER_FIELDS and not name.startswith("JMSXGroup"):
             continue  # a column of the row itself
-        if not is_storable(name):
-            raise ConfigurationError("message", f"a property cannot have the name {name!r}", "rename it")
+        if not is_name(name):
+            raise ConfigurationError("message", f"a property cannot have the name {name[:60]!r}", "rename it")
         stored = Stored.of(value)
         rows.append((number, int(stored.data_type), name, stored.text))
     return rows
@@ -250,11 +252,6 @@ def _raw_properties(properties: Any) -> dict[bytes, bytes]:
 
 def _milliseconds(instant: datetime | None) -> int | None:
     return None if instant is None else (instant - _EPOCH) // _MILLISECOND
-
-
-def _due(instant: datetime | None) -> int | None:
-    """Return an instant, rounded up: nothing is delivered before it."""
-    return None if instant is None else -((_EPOCH - instant) // _MILLISECOND)
 
 
 # Messages that arrive together were mostly sent together.

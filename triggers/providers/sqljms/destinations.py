@@ -21,6 +21,7 @@ from history.errors import ConfigurationError
 from history.sql.database.engine import AnyConnection, execute, fetch
 from history.sql.statements.dialects import statement
 from triggers.providers.sqljms.link import OTHERS, reserve
+from triggers.providers.sqljms.properties import LONGEST_NAME, is_name
 
 #: The prefix of temporary destinations; sending to one does not create it again.
 TEMPORARY = "temporary:"
@@ -66,20 +67,24 @@ class Destination:
         """Read the name that a trigger or a sender gives to a destination.
 
         Raises:
-            ConfigurationError: it has no name, or an unknown option.
+            ConfigurationError: it has no name, an unknown option, or a name that PostgreSQL cannot store.
         """
         scheme, separator, rest = text.partition("://")
         if not separator or scheme not in {DestinationKind.QUEUE, DestinationKind.TOPIC}:
             scheme, rest = "", text
-        name, _, option = rest.partition("?durable=") if scheme == DestinationKind.TOPIC else (rest, "", "")
-        if not name or option not in {"", "yes", "no"}:
+        name, mark, option = rest.partition("?") if scheme == DestinationKind.TOPIC else (rest, "", "")
+        is_wrong = mark and option not in {"durable=yes", "durable=no"}
+        if not is_name(name):
+            problem = f"the database cannot store the name {name[:60]!r}"
+            raise ConfigurationError("destination", problem, f"use {LONGEST_NAME} bytes or less, without NUL")
+        if not name or is_wrong or "?durable=" in name:
             raise ConfigurationError(
                 "destination",
                 f"{text!r} is not a destination",
                 "use orders, queue://orders, topic://orders or topic://orders?durable=no",
             )
         destination_kind = DestinationKind.QUEUE if scheme == DestinationKind.QUEUE else DestinationKind.TOPIC
-        return cls(destination_kind, name, retains=not scheme, durable=option != "no")
+        return cls(destination_kind, name, retains=not scheme, durable=option != "durable=no")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 import os
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
@@ -18,7 +20,7 @@ from history.sql.statements.dialects import Dialect, statement
 from history.sql.tables.history import Prepared
 from history.support.forks import at_fork
 from triggers.providers.provider import ProviderUnavailableError
-from triggers.providers.sqljms.tables import LINEAGE, create, identity_of, tables_exist
+from triggers.providers.sqljms.tables import LINEAGE, create, identity_of, known_identity, tables_exist
 
 T = TypeVar("T")
 
@@ -90,31 +92,25 @@ class SqlLink:
             ProviderUnavailableError: the server did not answer, or cannot do it at present.
             ConfigurationError: it never will, as it is set.
         """
-        try:
+        with providers_errors():
             return await self._line.run(doing, work, atomic=atomic)
-        except DoubtlessError as error:
-            raise as_providers(error) from (error.__cause__ or error)
 
     async def ask(self, doing: str, work: Step[T]) -> T:
         """Do one step on the database as it is, without looking for tables, reading or making them.
 
         Raises as :meth:`run`.
         """
-        try:
+        with providers_errors():
             return await replace(self._own, greet=None).run(doing, work)
-        except DoubtlessError as error:
-            raise as_providers(error) from (error.__cause__ or error)
 
     async def connect(self, doing: str) -> AnyConnection:
         """Return a connection that the pool gives up for good; the caller closes it.
 
         Raises as :meth:`run`.
         """
-        try:
+        with providers_errors():
             await self._line.prepare()
             connection = await self._own.connect(doing)
-        except DoubtlessError as error:
-            raise as_providers(error) from (error.__cause__ or error)
         if isinstance(connection, AsyncConnection):
             await connection.run_sync(lambda sync: sync.detach())
         else:
@@ -137,9 +133,18 @@ class SqlLink:
         """Make sure of the tables before something is sent on a caller's connection.
 
         SQLite lets nobody else write meanwhile, so they are made in that transaction.
+
+        Raises:
+            ConfigurationError: the connection sees the tables of another database, with other ids.
         """
         if self.dialect is Dialect.POSTGRESQL:
-            await self.identity()
+            own = await self.identity()
+            if await known_identity(connection) not in {None, own}:
+                raise ConfigurationError(
+                    "connection",
+                    "is to another database, or another schema, than the provider",
+                    "give one to the provider's own database",
+                )
         elif not self._line.is_ready:
             await self._line.joined(connection).prepare()
 
@@ -188,13 +193,27 @@ async def _reserve_block(connection: AnyConnection, *, count: int) -> int:
     return await reserve(connection, MESSAGES, count)
 
 
-def as_providers(error: DoubtlessError) -> DoubtlessError:
+def as_providers(
+    error: DoubtlessError, *, system: str = "the SQL-JMS database", setting: str = "provider"
+) -> DoubtlessError:
     """Return an error of the history's line in the words of a provider."""
     if isinstance(error, HistoryUnavailableError):
-        return ProviderUnavailableError("the SQL-JMS database", error.doing)
+        return ProviderUnavailableError(system, error.doing)
     if isinstance(error, ConfigurationError) and error.setting == "history":
-        return type(error)("provider", error.problem, error.remedy)
+        return type(error)(setting, error.problem, error.remedy)
     return error
+
+
+@contextmanager
+def providers_errors(**words: str) -> Generator[None]:
+    """Raise errors of the history's line in the words of a provider, see :func:`as_providers`."""
+    try:
+        yield
+    except DoubtlessError as error:
+        told = as_providers(error, **words)
+        if told is error:
+            raise  # from itself, its causes would have no end
+        raise told from (error.__cause__ or error)
 
 
 def translated_for_provider(error: DBAPIError, doing: str) -> DoubtlessError:

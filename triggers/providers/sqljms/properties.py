@@ -25,6 +25,10 @@ class PropertyType(IntEnum):
     ESCAPED = 9
 
 
+#: The longest name in bytes: PostgreSQL's indexes take less than 2704 bytes of all their columns.
+LONGEST_NAME = 1000
+
+
 class PropertyFormatError(ValueError):
     """A property cannot be read as the requested type."""
 
@@ -104,10 +108,10 @@ class Stored:
 def _parsed(property_type: PropertyType, text: str) -> PropertyValue:
     match property_type:
         case PropertyType.BOOLEAN:
-            # JMS reads every other text as false; that is an error only for a value stored as a boolean.
-            return (
-                {"true": True, "false": False}[text.lower()] if text.lower() in _BOOLEANS else _refuse(text)
-            )
+            if text.lower() not in _BOOLEANS:
+                # JMS reads every other text as false; that is an error only for a value stored as a boolean.
+                raise ValueError(text)
+            return _BOOLEANS[text.lower()]
         case PropertyType.STRING:
             return text
         case PropertyType.ESCAPED:
@@ -121,15 +125,16 @@ def _parsed(property_type: PropertyType, text: str) -> PropertyValue:
                 property_type is not PropertyType.LONG
                 and not -(1 << _BITS[property_type] - 1) <= number < 1 << _BITS[property_type] - 1
             ):
-                _refuse(text)
+                raise ValueError(text)
             return number
 
 
-_BOOLEANS = ("true", "false")
+_BOOLEANS = {"true": True, "false": False}
 
 
-def _refuse(text: str) -> bool:
-    raise ValueError(text)
+def is_name(text: str) -> bool:
+    """Whether both databases can hold a text in an index."""
+    return is_storable(text) and len(text.encode()) <= LONGEST_NAME
 
 
 def is_storable(text: str) -> bool:

@@ -3,13 +3,14 @@
 import threading
 from collections.abc import Sequence
 from functools import partial
-from typing import Self
+from typing import Any, Self
 from uuid import uuid4
 
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
-from sqlalchemy.orm import Session
+from sqlalchemy import Connection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, async_scoped_session
+from sqlalchemy.orm import Session, scoped_session
 
-from history.errors import ConfigurationError, DoubtlessError
+from history.errors import ConfigurationError
 from history.message import Message
 from history.sql.database.engine import (
     AnyConnection,
@@ -24,7 +25,7 @@ from history.store.inspection import Refusal, Room
 from history.store.owners import process_token
 from triggers.providers.backlog import Backlog, Place
 from triggers.providers.sqljms.destinations import TEMPORARY, Destination
-from triggers.providers.sqljms.link import SqlLink, as_providers
+from triggers.providers.sqljms.link import SqlLink, providers_errors
 from triggers.providers.sqljms.receiving import clients
 from triggers.providers.sqljms.receiving.connection import ConsumerConnection
 from triggers.providers.sqljms.receiving.receiver import Name, SqlReceiver
@@ -71,10 +72,8 @@ class SqlJms:
     def __init__(
         self, engine: AnyEngine, settings: SqlJmsSettings = DEFAULTS, *, owned: bool = False
     ) -> None:
-        try:
+        with providers_errors():
             refuse_other_drivers(engine)
-        except ConfigurationError as error:
-            raise as_providers(error) from None
         self._engine = engine
         self._settings = settings
         self._link = SqlLink(engine, owned=owned)
@@ -92,12 +91,10 @@ class SqlJms:
             ConfigurationError: the URL is for something else, or (MissingExtraError) a driver is missing.
         """
         settings, rest = SqlJmsSettings.from_url(url)
-        try:
+        with providers_errors():
             return cls(
                 open_engine(rest, asyncio=asyncio, options=SqlJmsSettings.names()), settings, owned=True
             )
-        except DoubtlessError as error:
-            raise as_providers(error) from error.__cause__
 
     def for_asyncio(self) -> "SqlJms":
         """Return the same database through a separate asyncio engine; itself, if it has one.
@@ -123,27 +120,34 @@ class SqlJms:
 
         return await backlogs_of(self._link, places)
 
-    def sending(self, connection: AnyConnection | Session | AsyncSession) -> TransactionOutbox:
+    def sending(
+        self, connection: AnyConnection | Session | scoped_session[Any] | AsyncSession
+    ) -> TransactionOutbox:
         """Return an object that sends in the open transaction of a connection or a session.
 
         In an atomic service, pass its ``Connection`` or ``Session`` parameter.
 
         Raises:
-            ConfigurationError: the connection is to another kind of database.
+            ConfigurationError: it is not a connection or session, or to another kind of database.
         """
-        if isinstance(connection, Session):
-            connection = connection.connection()
-        if isinstance(connection, AsyncSession):
+        # Typed Any: a user's value, and not every user runs a type checker.
+        given: Any = connection
+        if isinstance(given, AsyncSession | async_scoped_session):
             raise ConfigurationError(
                 "connection", "an AsyncSession has no connection yet", "give it await session.connection()"
             )
-        if connection.dialect.name != self._link.dialect:
+        if isinstance(given, Session | scoped_session):
+            given = given.connection()
+        if not isinstance(given, Connection | AsyncConnection):
+            problem = f"a {type(given).__qualname__} is not a connection of SQLAlchemy"
+            raise ConfigurationError("connection", problem, "give a Connection or a Session")
+        if given.dialect.name != self._link.dialect:
             raise ConfigurationError(
                 "connection",
-                f"is a connection to {connection.dialect.name}",
+                f"is a connection to {given.dialect.name}",
                 "give one to the provider's own database",
             )
-        return TransactionOutbox(self._outbox, connection)
+        return TransactionOutbox(self._outbox, given)
 
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> SqlReceiver:
         """Open a consumer; a missing queue, or topic and subscription, is created."""
@@ -191,11 +195,11 @@ class SqlJms:
         """End a subscription of a topic, with all its unread messages; False if it does not exist.
 
         Raises:
-            ConfigurationError: it has a running consumer.
+            ConfigurationError: it has a running consumer, or the destination is a queue.
             ProviderUnavailableError: the server did not answer.
         """
         target = Destination.parse(destination)
-        end = partial(clients.end_subscription, topic=target.name, name=subscription)
+        end = partial(clients.end_subscription, destination=target, name=subscription)
         return await self._link.run("unsubscribing", end, atomic=True)
 
     async def ping(self) -> None:

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Self
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from history.errors import ConfigurationError
+from triggers.service.checking import check_duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,11 +25,8 @@ class SqlJmsSettings:
     poll_interval: timedelta = timedelta(seconds=1)
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            if getattr(self, field.name) < timedelta(milliseconds=1):
-                raise ConfigurationError(
-                    field.name, "is shorter than a millisecond", "give a positive duration"
-                )
+        for name in self.names():
+            check_duration(name, getattr(self, name))
 
     @classmethod
     def names(cls) -> Sequence[str]:
@@ -42,16 +40,14 @@ class SqlJmsSettings:
         Raises:
             ConfigurationError: a value is not a number of seconds.
         """
-        parts = urlsplit(url)
-        query = parse_qsl(parts.query, keep_blank_values=True)
-        names = {field.name for field in fields(cls)}
+        query = parse_qsl(urlsplit(url).query, keep_blank_values=True)
+        names = cls.names()
         settings = {name: _seconds(name, value) for name, value in query if name in names}
         if not settings:
             return cls(), url
         rest = urlencode([(name, value) for name, value in query if name not in names])
         # Not the result of urlunsplit: it drops the empty host of sqlite:///file.db.
-        bare = urlunsplit(parts._replace(query=""))
-        bare = url.partition("?")[0] if "?" in url else bare
+        bare = url.partition("?")[0]
         return cls(**settings), f"{bare}?{rest}" if rest else bare
 
 

@@ -19,7 +19,7 @@ from triggers.providers.sqljms.destinations import WORDS, DestinationKind
 ByKind = Mapping[DestinationKind, Statement]
 
 #: The other words of these statements, and their meaning.
-_WORDS: Words = {
+COMMON: Words = {
     # The columns of a message that a claim returns.
     "message": ", ".join(f"m.{name}" for name in COLUMNS),
     # A message's properties as a JSON array of name, type and text; NULL without any.
@@ -31,6 +31,16 @@ _WORDS: Words = {
             SELECT json_agg(json_build_array(p.name, p.data_type, p.value))
             FROM dms_msg_properties AS p WHERE p.msg_id = m.msg_id) END AS properties""",
     },
+    # Whether an id is one of a list: ``{among ids}`` for ``:ids``.
+    "among": {
+        Dialect.SQLITE: "IN (SELECT value FROM json_each(:{}))",
+        Dialect.POSTGRESQL: "= ANY (CAST(:{} AS BIGINT[]))",
+    },
+    # The priorities of JMS, the most urgent first.
+    "priorities": {
+        Dialect.SQLITE: "json_each('[9,8,7,6,5,4,3,2,1,0]') AS p",
+        Dialect.POSTGRESQL: "(VALUES (9), (8), (7), (6), (5), (4), (3), (2), (1), (0)) AS p (value)",
+    },
 }
 
 
@@ -38,7 +48,7 @@ def for_each_kind(sqlite: str, postgresql: str | None = None, *, words: Words | 
     """Prepare a statement on entries for queues and for topics; one text may serve both databases."""
     return {
         destination_kind: statement(
-            sqlite, postgresql=postgresql, words={**_WORDS, **asdict(names), **(words or {})}
+            sqlite, postgresql=postgresql, words={**COMMON, **asdict(names), **(words or {})}
         )
         for destination_kind, names in WORDS.items()
     }
@@ -57,10 +67,10 @@ CLAIM_POSTGRESQL = """
     ),
     picked AS MATERIALIZED (
         SELECT e.msg_id FROM place CROSS JOIN clock
-        CROSS JOIN (VALUES (9), (8), (7), (6), (5), (4), (3), (2), (1), (0)) AS p (priority)
+        CROSS JOIN {priorities}
         CROSS JOIN LATERAL (
             SELECT n.msg_id FROM {entry} AS n
-            WHERE n.{place} = place.id AND n.priority = p.priority AND n.read_state = 0
+            WHERE n.{place} = place.id AND n.priority = p.value AND n.read_state = 0
                 AND n.delivery_date <= clock.now
             ORDER BY n.delivery_date, n.msg_id LIMIT :limit FOR UPDATE SKIP LOCKED
         ) AS e
@@ -92,7 +102,7 @@ TAME = for_each_kind(
 LOOK = for_each_kind(
     """SELECT 1 FROM {parent} AS s CROSS JOIN (SELECT {now} AS now) AS clock
     WHERE s.{place} = :place AND COALESCE(s.exclusive_client_id, :client) = :client AND EXISTS (
-        SELECT 1 FROM json_each('[9,8,7,6,5,4,3,2,1,0]') AS p CROSS JOIN {entry} AS e
+        SELECT 1 FROM {priorities} CROSS JOIN {entry} AS e
             INDEXED BY {entry}_free
         WHERE e.{place} = :place AND e.priority = p.value AND e.read_state = 0
             AND e.delivery_date <= clock.now)""",
@@ -108,7 +118,7 @@ CLAIM = for_each_kind(
         WHERE s.{place} = :place AND COALESCE(s.exclusive_client_id, :client) = :client
     ) AND msg_id IN (
         SELECT e.msg_id FROM (SELECT {now} AS now) AS clock
-        CROSS JOIN json_each('[9,8,7,6,5,4,3,2,1,0]') AS p
+        CROSS JOIN {priorities}
         CROSS JOIN {entry} AS e INDEXED BY {entry}_free
         WHERE e.{place} = :place AND e.priority = p.value AND e.read_state = 0
             AND e.delivery_date <= clock.now
@@ -136,15 +146,15 @@ READ_SOME = for_each_kind(_READ + _SOME, "SELECT 1")
 # How long until the next future entry is due, in milliseconds; NULL without one.
 NEXT_DUE = for_each_kind(
     """SELECT MIN(e.delivery_date) - {now}
-    FROM json_each('[9,8,7,6,5,4,3,2,1,0]') AS p CROSS JOIN {entry} AS e INDEXED BY {entry}_free
+    FROM {priorities} CROSS JOIN {entry} AS e INDEXED BY {entry}_free
     WHERE e.{place} = :place AND e.priority = p.value AND e.read_state = 0 AND e.delivery_date = (
         SELECT MIN(n.delivery_date) FROM {entry} AS n
         WHERE n.{place} = :place AND n.priority = p.value AND n.read_state = 0)""",
     """SELECT MIN(e.delivery_date) - {now}
-    FROM (VALUES (9), (8), (7), (6), (5), (4), (3), (2), (1), (0)) AS p (priority)
+    FROM {priorities}
     CROSS JOIN LATERAL (
         SELECT n.delivery_date FROM {entry} AS n
-        WHERE n.{place} = :place AND n.priority = p.priority AND n.read_state = 0
+        WHERE n.{place} = :place AND n.priority = p.value AND n.read_state = 0
         ORDER BY n.delivery_date LIMIT 1
     ) AS e""",
 )
@@ -213,33 +223,21 @@ DELETE_MESSAGES = statement(
     postgresql="SELECT 1",
 )
 
-_BACK = """SET handling_client_id = -1, read_state = 0,
-        delivery_date = CASE WHEN :delay > 0 THEN {now} + :delay ELSE delivery_date END"""
-
 # Give back what is still ours, not to be delivered before the delay is over; return its ids.
 RELEASE = for_each_kind(
-    """UPDATE {entry} {back}
-    WHERE {place} = :place AND msg_id IN (SELECT value FROM json_each(:ids))
-        AND handling_client_id = :client AND read_state IN (SELECT value FROM json_each(:tokens))
-    RETURNING msg_id""",
-    """UPDATE {entry} {back}
-    WHERE {place} = :place AND msg_id = ANY (CAST(:ids AS BIGINT[]))
-        AND handling_client_id = :client AND read_state = ANY (CAST(:tokens AS BIGINT[]))
-    RETURNING msg_id""",
-    words={"back": _BACK},
+    """UPDATE {entry} SET handling_client_id = -1, read_state = 0,
+        delivery_date = CASE WHEN :delay > 0 THEN {now} + :delay ELSE delivery_date END
+    WHERE {place} = :place AND msg_id {among ids}
+        AND handling_client_id = :client AND read_state {among tokens}
+    RETURNING msg_id"""
 )
 
 # Give back everything that clients hold, except known messages; return the ids.
 RELEASE_ALL = for_each_kind(
     """UPDATE {entry} SET handling_client_id = -1, read_state = 0
-    WHERE {place} = :place AND read_state <> 0
-        AND handling_client_id IN (SELECT value FROM json_each(:clients))
-        AND msg_id NOT IN (SELECT value FROM json_each(:known))
-    RETURNING msg_id""",
-    """UPDATE {entry} SET handling_client_id = -1, read_state = 0
-    WHERE {place} = :place AND read_state <> 0 AND handling_client_id = ANY (CAST(:clients AS BIGINT[]))
-        AND msg_id <> ALL (CAST(:known AS BIGINT[]))
-    RETURNING msg_id""",
+    WHERE {place} = :place AND read_state <> 0 AND handling_client_id {among clients}
+        AND NOT msg_id {among known}
+    RETURNING msg_id"""
 )
 
 # Clients that hold something and are not alive: mostly there are none. When a client is buried, everything
@@ -252,10 +250,7 @@ ORPHANED = for_each_kind(
 
 # JMSRedelivered belongs to the message, as in the Dynamo Message System. The count of the entry says more.
 MARK = statement(
-    sqlite="""UPDATE dms_msg SET redelivered = 1
-    WHERE msg_id IN (SELECT value FROM json_each(:ids)) AND redelivered = 0""",
-    postgresql="""UPDATE dms_msg SET redelivered = 1
-    WHERE msg_id = ANY (CAST(:ids AS BIGINT[])) AND redelivered = 0""",
+    "UPDATE dms_msg SET redelivered = 1 WHERE msg_id {among ids} AND redelivered = 0", words=COMMON
 )
 
 # From now on nobody else may claim here. It waits for claims in progress.
@@ -264,9 +259,7 @@ SEIZE = for_each_kind("UPDATE {parent} SET exclusive_client_id = :client WHERE {
 # Let the others claim again, if one of these clients had seized it.
 UNSEIZE = for_each_kind(
     """UPDATE {parent} SET exclusive_client_id = NULL
-    WHERE {place} = :place AND exclusive_client_id IN (SELECT value FROM json_each(:clients))""",
-    """UPDATE {parent} SET exclusive_client_id = NULL
-    WHERE {place} = :place AND exclusive_client_id = ANY (CAST(:clients AS BIGINT[]))""",
+    WHERE {place} = :place AND exclusive_client_id {among clients}"""
 )
 
 # Take away everything that others hold; return the ids.

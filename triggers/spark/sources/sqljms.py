@@ -15,12 +15,12 @@ from uuid import uuid4
 from pyspark.sql.types import StructType
 
 from history.bridge import drive
-from history.errors import ConfigurationError, DoubtlessError
+from history.errors import ConfigurationError
 from history.sql.database.engine import AnyConnection, Step, open_engine
 from history.support.references import dereferenced
 from triggers.providers.provider import Arrival, Unreadable
 from triggers.providers.sqljms.destinations import Destination
-from triggers.providers.sqljms.link import SqlLink, as_providers
+from triggers.providers.sqljms.link import SqlLink, providers_errors
 from triggers.providers.sqljms.receiving import clients, pinning
 from triggers.providers.sqljms.receiving.odd_rows import EitherRow
 from triggers.providers.sqljms.receiving.pinning import Lot, Pins
@@ -199,11 +199,9 @@ class SqlJmsLog:
     def _link(self) -> SqlLink:
         if self._opened is None:
             _, url = SqlJmsSettings.from_url(dereferenced(self.settings.url, "url"))
-            try:
+            with providers_errors():
                 engine = open_engine(url, asyncio=False, options=SqlJmsSettings.names())
                 self._opened = SqlLink(engine, owned=True)
-            except DoubtlessError as error:
-                raise as_providers(error) from error.__cause__
         return self._opened
 
     def _lose(self, problem: str) -> None:

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
+from history import ConfigurationError
 from history.bridge import drive
 from history.message import Message
 from history.store import instant
@@ -138,3 +140,14 @@ def test_many_who_take_at_once_get_each_message_once(open_limbo: Open) -> None:
 def _all(limbo: Limbo) -> list[InLimbo]:
     limbo.clock = lambda: 10_000_000
     return list(drive(limbo.take("booking")))
+
+
+def test_a_file_that_is_not_a_database_is_an_error_about_the_limbo(tmp_path: Path) -> None:
+    (tmp_path / "limbo.sqlite3").write_text("no database" * 100)
+    limbo = Limbo.from_url(f"sqlite:///{tmp_path}/limbo.sqlite3")
+
+    with pytest.raises(ConfigurationError) as refused:
+        drive(limbo.prepare())
+
+    assert refused.value.setting == "limbo"
+    drive(limbo.close())

@@ -3,22 +3,23 @@
 import asyncio
 import threading
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from history import ConfigurationError, Message, SqlHistory
 from history.bridge import drive
 from tests.fixtures.sqljms import Database, opened, received, send
 from tests.fixtures.waiting import PATIENCE
 from triggers import trigger
-from triggers.providers import SharingTransactions
+from triggers.providers import Arrival, SharingTransactions
 from triggers.providers.sqljms.provider import SqlJms
 from triggers.providers.sqljms.settings import SqlJmsSettings
+from triggers.providers.sqljms.tables import create
 
 QUEUE = "queue://orders"
 
@@ -115,6 +116,59 @@ class TestSending:
             provider.sending(connection)
         drive(provider.close())
 
+    def test_a_scoped_session_sends(self, database: Database) -> None:
+        provider = database.provider()
+        session = scoped_session(sessionmaker(database.engine))
+
+        provider.sending(session).send(QUEUE, "x")
+        session.commit()
+        session.remove()
+
+        assert bodies(database) == ["x"]
+
+    @pytest.mark.parametrize("given", [None, "x", create_engine("sqlite://")], ids=["none", "text", "engine"])
+    def test_what_is_not_a_connection_is_refused(self, given: Any) -> None:
+        provider = SqlJms.from_url("sqlite://")
+
+        with pytest.raises(ConfigurationError) as refused:
+            provider.sending(given)
+
+        assert refused.value.setting == "connection"
+        drive(provider.close())
+
+    def test_a_connection_that_commits_each_statement_sends_only_in_a_transaction(
+        self, database: Database
+    ) -> None:
+        provider = database.provider()
+        alone = database.engine.execution_options(isolation_level="AUTOCOMMIT")
+
+        with alone.connect() as connection, pytest.raises(ConfigurationError) as refused:
+            provider.sending(connection).send(QUEUE, "a")
+        with alone.connect() as connection:
+            connection.execute(text("BEGIN"))
+            provider.sending(connection).send(QUEUE, "b")
+            connection.execute(text("COMMIT"))
+
+        assert (refused.value.setting, bodies(database)) == ("connection", ["b"])
+
+    def test_a_connection_to_another_database_of_postgresql_is_refused(self, postgres_url: str) -> None:
+        engine = create_engine(postgres_url.replace("postgresql:", "postgresql+psycopg:"))
+        provider = SqlJms(engine)
+        send(provider, QUEUE, Message(body="x"))
+
+        with engine.connect() as connection:
+            # Its numbers of messages are others, and those of the provider would seem to be sent already.
+            connection.execute(text("CREATE SCHEMA doubtless_beside"))
+            connection.execute(text("SET LOCAL search_path TO doubtless_beside"))
+            drive(create(connection))
+            with pytest.raises(ConfigurationError) as refused:
+                provider.sending(connection).send(QUEUE, "y")
+            connection.invalidate()
+
+        assert refused.value.setting == "connection"
+        drive(provider.close())
+        engine.dispose()
+
     async def test_an_asyncio_connection_sends(self, database: Database) -> None:
         name = "sqlite+aiosqlite:" if database.engine.dialect.name == "sqlite" else "postgresql+psycopg:"
         engine = create_async_engine(name + database.url.partition(":")[2])
@@ -188,6 +242,24 @@ class TestDestinations:
         with pytest.raises(ConfigurationError, match="living"):
             drive(provider.unsubscribe("topic://t", "s"))
 
+    def test_a_queue_has_no_subscription_to_end(self, database: Database) -> None:
+        provider = database.provider()
+        drive(opened(provider, "topic://t", subscription="s").close())
+
+        with pytest.raises(ConfigurationError) as refused:
+            drive(provider.unsubscribe("queue://t", "s"))
+
+        assert refused.value.setting == "destination"
+        assert drive(provider.unsubscribe("topic://t", "s"))
+
+    def test_a_subscription_of_a_dead_consumer_can_be_ended(self, database: Database) -> None:
+        opened(database.provider(), "topic://t", subscription="s")
+        database.set_clock(60_000)  # its lease is over, and nobody has looked since
+
+        assert drive(database.provider().unsubscribe("topic://t", "s"))
+
+        assert database.rows("SELECT * FROM dms_topic_sub") == []
+
     @pytest.mark.parametrize(
         "destination", ["", "queue://", "topic://t?durable=maybe", "topic://?durable=no"]
     )
@@ -213,6 +285,18 @@ class TestWaking:
         held = received(other)
 
         self._is_woken(database, lambda _: drive(other.recover(held)))
+
+    def test_an_expired_message_does_not_delay_the_next_one(self, database: Database) -> None:
+        provider = database.provider()
+        provider._settings = ASLEEP  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        receiver = opened(provider, QUEUE)
+        assert received(receiver) == []  # it sweeps now, and not again within this test
+        mortal = Message(body="mortal", expiration=datetime.fromtimestamp(1, UTC))
+        send(provider, QUEUE, *[mortal] * 4, Message(body="x"))
+
+        found = drive(receiver.receive(1, timedelta(seconds=PATIENCE)))
+
+        assert [arrival.message.body for arrival in found if isinstance(arrival, Arrival)] == ["x"]
 
     def _is_woken(self, database: Database, cause: Callable[[SqlJms], object]) -> None:
         provider = database.provider()

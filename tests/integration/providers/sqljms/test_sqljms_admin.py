@@ -9,6 +9,7 @@ import pytest
 
 from history import ConfigurationError, Message
 from history.bridge import drive
+from tests.fixtures.waiting import eventually
 from triggers.providers import Arrival
 from triggers.providers.sqljms.admin.admin import Admin, HeldError, NotFoundError
 from triggers.providers.sqljms.limbo.admin import (
@@ -152,8 +153,9 @@ def test_what_a_living_consumer_handles_is_refused_unless_forced(jms: SqlJms, ad
             admin.drop("orders"),
             admin.reset("one (booking on queue://orders)"),
         ):
-            with pytest.raises(HeldError):
+            with pytest.raises(HeldError) as refused:
                 drive(change)
+            assert refused.value.__cause__ is None
         assert drive(admin.entries("orders"))[0].alive
         assert len(drive(admin.delete("orders", force=True))) == 1
         drive(receiver.acknowledge(held))  # it meets nothing
@@ -202,6 +204,21 @@ def test_an_unsubscription_deletes_what_was_not_read(jms: SqlJms, admin: Admin) 
         drive(admin.unsubscribe("prices", "booking"))
     drive(admin.drop("prices"))
     assert drive(admin.topics()) == []
+
+
+@pytest.mark.parametrize("destination", ["queue://orders", "orders"], ids=["queue", "topic"])
+def test_a_consumer_finds_its_destination_again_after_it_was_dropped(
+    sql_database: str, admin: Admin, destination: str
+) -> None:
+    jms = SqlJms.from_url(f"{sql_database}{'&' if '?' in sql_database else '?'}lease=0.3")
+    with consumer(jms, destination) as receiver:
+        drive(admin.drop(destination))
+        send(jms, destination, "o1")
+
+        found = eventually(lambda: drive(receiver.receive(1, timedelta(0))))
+
+    assert [one.message.uuid for one in found if isinstance(one, Arrival)] == ["o1"]
+    drive(jms.close())
 
 
 def test_a_message_is_shown_whole_and_where_it_waits(jms: SqlJms, admin: Admin) -> None:

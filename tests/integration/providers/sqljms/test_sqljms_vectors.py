@@ -200,6 +200,20 @@ def test_d10_what_nobody_reads_is_swept(database: Database) -> None:
     assert database.counts()["dms_topic_entry"] == 2
 
 
+def test_d10_everything_that_nobody_reads_is_swept_however_much_it_is(database: Database) -> None:
+    provider = database.provider()
+    drive(opened(provider, "topic://t", subscription="s").close())
+    mortal = ONE.model_copy(update={"expiration": datetime.fromtimestamp(5, UTC)})
+    send(provider, "topic://t", *[mortal] * 1001)
+
+    database.set_clock(5000)
+    receiver = opened(provider, QUEUE)
+    for _ in range(2):
+        received(receiver)
+
+    assert database.counts() == NOTHING
+
+
 def test_d10_a_dead_letter_does_not_expire(database: Database) -> None:
     receiver = opened(provider := database.provider(), QUEUE)
     send(provider, QUEUE, ONE.model_copy(update={"expiration": datetime.fromtimestamp(5, UTC)}))

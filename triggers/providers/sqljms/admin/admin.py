@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Self, TypeVar
 
-from history.errors import DoubtlessError
 from history.sql.database.engine import AnyConnection, AnyRow, execute, fetch, open_engine
 from triggers.providers.sqljms.admin import statements as sql
 from triggers.providers.sqljms.admin.steps import (
@@ -38,7 +37,7 @@ from triggers.providers.sqljms.admin.views import (
     topic_view,
 )
 from triggers.providers.sqljms.destinations import Destination, DestinationKind
-from triggers.providers.sqljms.link import SqlLink, as_providers
+from triggers.providers.sqljms.link import SqlLink, providers_errors
 from triggers.providers.sqljms.receiving import clients
 from triggers.providers.sqljms.receiving.entries import EntrySource, listed
 from triggers.providers.sqljms.sending.outbox import Outbox
@@ -65,11 +64,9 @@ class Admin:
         Raises:
             ConfigurationError: the URL is for something else, or (MissingExtraError) a driver is missing.
         """
-        try:
+        with providers_errors():
             bare, names = SqlJmsSettings.from_url(url)[1], SqlJmsSettings.names()
             return cls(SqlLink(open_engine(bare, asyncio=False, options=names), owned=True))
-        except DoubtlessError as error:
-            raise as_providers(error) from error.__cause__
 
     async def run(self, doing: str, work: Callable[[AnyConnection], Awaitable[T]]) -> T:
         """Do one step in a transaction.
@@ -267,14 +264,14 @@ class Admin:
 
         Raises:
             NotFoundError: it does not exist.
-            ConfigurationError: a consumer is attached to it.
+            ConfigurationError: a consumer is attached to it, or the topic is a queue.
         """
-        name = Destination.parse(topic).name
+        destination = Destination.parse(topic)
         for candidate in dict.fromkeys((subscription, name_of(subscription))):
-            end = partial(clients.end_subscription, topic=name, name=candidate)
+            end = partial(clients.end_subscription, destination=destination, name=candidate)
             if await self.run("unsubscribing", end):
                 return
-        raise NotFoundError(f"subscription of {name}", subscription)
+        raise NotFoundError(f"subscription of {destination.name}", subscription)
 
     async def drop(self, destination: str, *, force: bool = False) -> None:
         """Delete a queue or topic with all its messages.
@@ -289,7 +286,6 @@ class Admin:
             if destination_kind is DestinationKind.QUEUE:
                 where = EntrySource(destination_kind, number)
                 await chosen_of(connection, where, None, force=force)
-                await clients.empty(connection, where)
                 await clients.drop_queue(connection, number)
                 return
             for row in await fetch(connection, sql.SUBSCRIPTIONS):

@@ -4,15 +4,11 @@ from functools import partial
 
 from history.sql.statements.dialects import Dialect, Words, statement
 from triggers.providers.sqljms.codec import COLUMNS
-from triggers.providers.sqljms.statements import ByKind, for_each_kind
+from triggers.providers.sqljms.statements import COMMON, ByKind, for_each_kind
 
 #: The words of this module, and their meaning.
 _WORDS: Words = {
-    # Whether an id is one of ``:ids``.
-    "chosen": {
-        Dialect.SQLITE: "IN (SELECT value FROM json_each(:ids))",
-        Dialect.POSTGRESQL: "= ANY(CAST(:ids AS BIGINT[]))",
-    },
+    **COMMON,
     # Keeps the chosen entries from being claimed meanwhile; SQLite has one writer.
     "lock": {Dialect.SQLITE: "", Dialect.POSTGRESQL: "FOR UPDATE OF e"},
     # Columns to show: if one text is not UTF-8, SQLite refuses all rows of a query.
@@ -84,30 +80,32 @@ _ENTRIES = """
 
 # The entries of a place, in the order of their delivery: the first ones, or, kept from claims, some or all.
 ENTRIES = _for_each_kind(_ENTRIES, which="", limit="LIMIT :limit")
-SOME = _for_each_kind(_ENTRIES, which="AND e.msg_id {chosen}", limit="{lock}")
+SOME = _for_each_kind(_ENTRIES, which="AND e.msg_id {among ids}", limit="{lock}")
 ALL = _for_each_kind(_ENTRIES, which="", limit="{lock}")
 
 # All places that have a message.
 WHERE = _statement("""
     SELECT 'queue' AS kind, q.queue_name AS name, '' AS subscription, q.queue_id AS place, e.msg_id
-    FROM dms_queue_entry AS e JOIN dms_queue AS q ON q.queue_id = e.queue_id WHERE e.msg_id {chosen}
+    FROM dms_queue_entry AS e JOIN dms_queue AS q ON q.queue_id = e.queue_id WHERE e.msg_id {among ids}
     UNION ALL
     SELECT 'topic', t.topic_name, s.subscriber_name, s.subscriber_id, e.msg_id
     FROM dms_topic_entry AS e JOIN dms_topic_sub AS s ON s.subscriber_id = e.subscriber_id
-    JOIN dms_topic AS t ON t.topic_id = s.topic_id WHERE e.msg_id {chosen}
+    JOIN dms_topic AS t ON t.topic_id = s.topic_id WHERE e.msg_id {among ids}
 """)
 
 # Messages whole.
 MESSAGES = _statement(
-    f"SELECT {', '.join(COLUMNS)} FROM dms_msg WHERE msg_id {{chosen}} ORDER BY msg_id"  # noqa: S608  (ours)
+    f"SELECT {', '.join(COLUMNS)} FROM dms_msg WHERE msg_id {{among ids}} ORDER BY msg_id"  # noqa: S608  (ours)
 )
-PROPERTIES = _statement("SELECT msg_id, name, data_type, value FROM dms_msg_properties WHERE msg_id {chosen}")
+PROPERTIES = _statement(
+    "SELECT msg_id, name, data_type, value FROM dms_msg_properties WHERE msg_id {among ids}"
+)
 
 # Remove entries of a place, or make them claimable now.
-DELETE = _for_each_kind("DELETE FROM {entry} WHERE {place} = :place AND msg_id {chosen} RETURNING msg_id")
+DELETE = _for_each_kind("DELETE FROM {entry} WHERE {place} = :place AND msg_id {among ids} RETURNING msg_id")
 DUE_NOW = _for_each_kind("""
     UPDATE {entry} SET delivery_date = {now}
-    WHERE {place} = :place AND msg_id {chosen} AND delivery_date > {now} AND read_state = 0
+    WHERE {place} = :place AND msg_id {among ids} AND delivery_date > {now} AND read_state = 0
     RETURNING msg_id
 """)
 

@@ -169,7 +169,7 @@ async def _rows(connection: AnyConnection, numbers: Sequence[int]) -> Sequence[A
     rows: list[Any] = []
     for row in await fetch(connection, sql.MESSAGES, ids=ids):
         values = dict(zip(COLUMNS, row, strict=True))
-        beside = {"properties": properties.get(row.msg_id, []), "headed": True, "delivery_count": 1}
+        beside = {"properties": properties.get(row.msg_id, []), "delivery_count": 1}
         rows.append(SimpleNamespace(**values, **beside))
     return rows
 

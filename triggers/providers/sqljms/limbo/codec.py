@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from math import ceil
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -188,7 +187,6 @@ def _message_of(row: AnyRow, properties: Sequence[Sequence[Any]], again: Again |
             priority=row.priority,
             delivery_time=None if row.again else row.delivery_date,
             properties=properties,
-            headed=True,
             delivery_count=max(row.delivery_count, 1),
         )
     )
@@ -198,11 +196,6 @@ def _message_of(row: AnyRow, properties: Sequence[Sequence[Any]], again: Again |
     return message.model_copy(
         update={"delivery_count": -1, "redelivered": False, "message_id": row.message_id}
     )
-
-
-def due_millis(moment: datetime) -> int:
-    """Return an instant in whole milliseconds since 1970, rounded up."""
-    return ceil((moment - instant(0)) / _MILLISECOND)
 
 
 def _utf8(text: str) -> bytes:

@@ -16,7 +16,6 @@ from uuid import uuid4
 
 from sqlalchemy.exc import DBAPIError
 
-from history.errors import HistoryUnavailableError
 from history.message import Message
 from history.sql.database.engine import (
     AnyConnection,
@@ -32,20 +31,20 @@ from history.sql.database.engine import (
 from history.sql.statements.dialects import Dialect
 from history.sql.tables.history import Prepared
 from history.store import milliseconds
+from history.store.times import milliseconds_of
 from triggers.providers.brokers.delivery import problem_of
-from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.sqljms.limbo import statements as sql
 from triggers.providers.sqljms.limbo.codec import (
     Again,
     InLimbo,
     LimboRows,
     OddWaiting,
-    due_millis,
     odd_inside,
     rows_of,
     waiting_of,
 )
 from triggers.providers.sqljms.limbo.tables import create_limbo, limbo_exists
+from triggers.providers.sqljms.link import providers_errors
 from triggers.providers.sqljms.receiving.entries import listed
 from triggers.providers.sqljms.receiving.odd_rows import is_of_a_row
 from triggers.providers.sqljms.settings import SqlJmsSettings
@@ -123,7 +122,8 @@ class Limbo:
             ConfigurationError: the URL is for something else, or (MissingExtraError) a driver is missing.
         """
         _, bare = SqlJmsSettings.from_url(url)
-        engine = open_engine(bare, asyncio=asyncio, options=SqlJmsSettings.names())
+        with _limbos_errors():
+            engine = open_engine(bare, asyncio=asyncio, options=SqlJmsSettings.names())
         greeting = LINEAGE.greet if engine.dialect.name == Dialect.POSTGRESQL else None
         line = Pooled(engine, disposable=True, greet=greeting)
         return cls(line, name=name, lease=lease, clock=clock)
@@ -141,13 +141,11 @@ class Limbo:
             ProviderUnavailableError: the database did not answer.
             ConfigurationError: it never will, as it is set.
         """
-        try:
+        with _limbos_errors():
             if self._number is None:
                 enter = partial(_enter, name=self.name)
                 self._number = await self._line.run("entering its name", enter, atomic=True)
             return await self._line.run(doing, work, atomic=atomic)
-        except HistoryUnavailableError as error:
-            raise ProviderUnavailableError("the limbo", doing) from (error.__cause__ or error)
 
     async def prepare(self) -> None:
         """Make sure of the tables now, and not at the first use; raises as :meth:`run`."""
@@ -182,7 +180,7 @@ class Limbo:
         wait = timedelta(0) if entry.again is None else entry.again.delay
         return {
             "limbo_id": self._number,
-            "date": now + milliseconds(wait) if entry.due is None else due_millis(entry.due),
+            "date": now + milliseconds(wait) if entry.due is None else milliseconds_of(entry.due),
             "count": 0 if entry.again is None else entry.again.attempts,
             "source": entry.component,
             "port": entry.port,
@@ -359,6 +357,9 @@ async def _read(connection: AnyConnection, ids: Sequence[int], problems: dict[in
         except Exception as error:  # noqa: BLE001  (an odd row must not stop the others)
             problems[int(row.msg_id)] = problem_of(error)
     return messages
+
+
+_limbos_errors = partial(providers_errors, system="the limbo", setting="limbo")
 
 
 async def _nothing(_: AnyConnection) -> None:

@@ -7,9 +7,11 @@ that counts as now; NULL means the server's clock.
 from functools import partial
 
 from history.sql.statements.dialects import Dialect, Words, statement
+from triggers.providers.sqljms.statements import COMMON
 
 #: The words of this module, and their meaning.
 _WORDS: Words = {
+    **COMMON,
     "due": """
         SELECT s.msg_id FROM dms_limbo_msg AS m JOIN dms_limbo_state AS s ON s.msg_id = m.msg_id
         WHERE s.input = :input AND {past} AND CAST(COALESCE(s.lease_until, 0) AS BIGINT) <= {at}
@@ -31,11 +33,6 @@ _WORDS: Words = {
     },
     "free": "(COALESCE(lease_until, 0) <= {at} OR CAST(:force AS INTEGER) = 1)",
     "at": "COALESCE(CAST(:at AS BIGINT), {now})",
-    # Whether an id is one of ``:ids``.
-    "chosen": {
-        Dialect.SQLITE: "IN (SELECT value FROM json_each(:ids))",
-        Dialect.POSTGRESQL: "= ANY(CAST(:ids AS BIGINT[]))",
-    },
 }
 
 _statement = partial(statement, words=_WORDS)
@@ -104,14 +101,16 @@ TAKE = _statement(
 )
 
 # An attempt begins (1), or did not (-1).
-COUNT = _statement("UPDATE dms_limbo_msg SET delivery_count = delivery_count + :change WHERE msg_id {chosen}")
+COUNT = _statement(
+    "UPDATE dms_limbo_msg SET delivery_count = delivery_count + :change WHERE msg_id {among ids}"
+)
 
 # Read messages whole.
-READ = _statement("{read} WHERE m.msg_id {chosen} ORDER BY m.delivery_date, m.msg_id")
+READ = _statement("{read} WHERE m.msg_id {among ids} ORDER BY m.delivery_date, m.msg_id")
 READ_PROPS = _statement("""
     SELECT p.msg_id, p.prop_name, p.prop_value, t.prop_type
     FROM dms_limbo_props AS p JOIN dms_limbo_ptypes AS t ON t.msg_id = p.msg_id AND t.prop_name = p.prop_name
-    WHERE p.msg_id {chosen}
+    WHERE p.msg_id {among ids}
 """)
 
 # When the next message of an input is due and free.
@@ -124,28 +123,30 @@ NEXT = _statement("""
 # Renew the lease of messages that were taken under :token, and by nobody else since.
 RENEW = _statement("""
     UPDATE dms_limbo_state SET lease_until = {at} + CAST(:lease AS BIGINT)
-    WHERE token = :token AND msg_id {chosen}
+    WHERE token = :token AND msg_id {among ids}
 """)
 
 # The same messages: give them back.
 LET_GO = _statement("""
     UPDATE dms_limbo_state SET token = NULL, lease_until = NULL, last_error = COALESCE(:error, last_error)
-    WHERE token = :token AND msg_id {chosen}
+    WHERE token = :token AND msg_id {among ids}
     RETURNING msg_id
 """)
 PUT_OFF = _statement(
-    "UPDATE dms_limbo_msg SET delivery_date = {at} + CAST(:pause AS BIGINT) WHERE msg_id {chosen}"
+    "UPDATE dms_limbo_msg SET delivery_date = {at} + CAST(:pause AS BIGINT) WHERE msg_id {among ids}"
 )
 
 # The same messages: remove them; then their other rows.
-TAKE_OUT = _statement("DELETE FROM dms_limbo_state WHERE token = :token AND msg_id {chosen} RETURNING msg_id")
+TAKE_OUT = _statement(
+    "DELETE FROM dms_limbo_state WHERE token = :token AND msg_id {among ids} RETURNING msg_id"
+)
 CLEAR = (
-    _statement("DELETE FROM dms_limbo_delay WHERE msg_id {chosen}"),
-    _statement("DELETE FROM dms_limbo_ptypes WHERE msg_id {chosen}"),
-    _statement("DELETE FROM dms_limbo_props WHERE msg_id {chosen}"),
-    _statement("DELETE FROM dms_limbo_body WHERE msg_id {chosen}"),
-    _statement("DELETE FROM dms_limbo_replyto WHERE msg_id {chosen}"),
-    _statement("DELETE FROM dms_limbo_msg WHERE msg_id {chosen}"),
+    _statement("DELETE FROM dms_limbo_delay WHERE msg_id {among ids}"),
+    _statement("DELETE FROM dms_limbo_ptypes WHERE msg_id {among ids}"),
+    _statement("DELETE FROM dms_limbo_props WHERE msg_id {among ids}"),
+    _statement("DELETE FROM dms_limbo_body WHERE msg_id {among ids}"),
+    _statement("DELETE FROM dms_limbo_replyto WHERE msg_id {among ids}"),
+    _statement("DELETE FROM dms_limbo_msg WHERE msg_id {among ids}"),
 )
 
 # The waiting messages, the next one first; of one input, or of all.
@@ -161,13 +162,13 @@ HOW_MANY = _statement(
 # Whether a process is busy with messages; the lock keeps it so until the end of the transaction.
 _BUSY = """
     SELECT msg_id, CASE WHEN COALESCE(lease_until, 0) > {at} THEN 1 ELSE 0 END AS busy
-    FROM dms_limbo_state WHERE msg_id {chosen}"""
+    FROM dms_limbo_state WHERE msg_id {among ids}"""
 BUSY = _statement(sqlite=_BUSY, postgresql=f"{_BUSY} FOR UPDATE")
 
 # Make free messages due immediately; with :force, busy ones as well.
 RELEASE_NOW = _statement("""
     UPDATE dms_limbo_msg SET delivery_date = {at}
-    WHERE msg_id {chosen} AND delivery_date > {at} AND msg_id IN (
+    WHERE msg_id {among ids} AND delivery_date > {at} AND msg_id IN (
         SELECT msg_id FROM dms_limbo_state WHERE {free}
     )
     RETURNING msg_id
@@ -176,6 +177,6 @@ RELEASE_NOW = _statement("""
 # Remove free messages; with :force, busy ones as well.
 DROP = _statement("""
     DELETE FROM dms_limbo_state
-    WHERE msg_id {chosen} AND {free}
+    WHERE msg_id {among ids} AND {free}
     RETURNING msg_id
 """)

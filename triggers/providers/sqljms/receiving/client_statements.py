@@ -1,7 +1,7 @@
 """The statements on clients, and on what ends with them."""
 
 from history.sql.statements.dialects import Dialect, statement
-from triggers.providers.sqljms.statements import for_each_kind
+from triggers.providers.sqljms.statements import COMMON, for_each_kind
 
 # A client by its name, and whether it is alive. Nobody else may take it meanwhile.
 _FIND = """SELECT client_id, incarnation, place_id, lease_until > {now} AS alive FROM dms_client
@@ -19,10 +19,13 @@ LIVE = statement(
     " WHERE client_id = :client"
 )
 
-# Renew a life; nothing happens if another incarnation has the name, or the reaper came.
+# Renew a life; nothing happens if another incarnation has the name, the reaper came, or an operator deleted
+# the queue or the subscription.
 RENEW = statement(
     "UPDATE dms_client SET lease_until = {now} + :lease"
-    " WHERE client_id = :client AND incarnation = :incarnation RETURNING client_id"
+    " WHERE client_id = :client AND incarnation = :incarnation"
+    " AND (EXISTS (SELECT 1 FROM dms_queue WHERE queue_id = place_id)"
+    " OR EXISTS (SELECT 1 FROM dms_topic_sub WHERE subscriber_id = place_id)) RETURNING client_id"
 )
 
 # Leave for good.
@@ -53,10 +56,7 @@ ADD_RECEIVER = statement(
     "INSERT INTO dms_queue_recv (client_id, receiver_id, queue_id) VALUES (:client, :client, :queue)"
     " ON CONFLICT DO NOTHING"
 )
-REMOVE_RECEIVERS = statement(
-    sqlite="DELETE FROM dms_queue_recv WHERE client_id IN (SELECT value FROM json_each(:clients))",
-    postgresql="DELETE FROM dms_queue_recv WHERE client_id = ANY (CAST(:clients AS BIGINT[]))",
-)
+REMOVE_RECEIVERS = statement("DELETE FROM dms_queue_recv WHERE client_id {among clients}", words=COMMON)
 
 # The subscription of a client's place, if it is one.
 SUBSCRIPTION = statement(
@@ -69,10 +69,7 @@ EXPIRED = statement(
     "SELECT msg_id FROM dms_msg WHERE expiration <> 0 AND expiration <= {now} ORDER BY expiration LIMIT 1000"
 )
 DELETE_EXPIRED = for_each_kind(
-    """DELETE FROM {entry}
-    WHERE read_state = 0 AND msg_id IN (SELECT value FROM json_each(:ids)) RETURNING msg_id""",
-    """DELETE FROM {entry}
-    WHERE read_state = 0 AND msg_id = ANY (CAST(:ids AS BIGINT[])) RETURNING msg_id""",
+    "DELETE FROM {entry} WHERE read_state = 0 AND msg_id {among ids} RETURNING msg_id"
 )
 
 # Whether another client is alive there.
@@ -94,9 +91,6 @@ EMPTY = for_each_kind("DELETE FROM {entry} WHERE {place} = :place RETURNING msg_
 UNSUBSCRIBE = statement("DELETE FROM dms_topic_sub WHERE subscriber_id = :place")
 
 # The temporary destinations of clients.
-TEMPORARY_QUEUES = statement(
-    sqlite="SELECT queue_id FROM dms_queue WHERE temp_id IN (SELECT value FROM json_each(:clients))",
-    postgresql="SELECT queue_id FROM dms_queue WHERE temp_id = ANY (CAST(:clients AS BIGINT[]))",
-)
+TEMPORARY_QUEUES = statement("SELECT queue_id FROM dms_queue WHERE temp_id {among clients}", words=COMMON)
 DROP_RECEIVERS = statement("DELETE FROM dms_queue_recv WHERE queue_id = :place")
 DROP_QUEUE = statement("DELETE FROM dms_queue WHERE queue_id = :place")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from history.errors import ConfigurationError
 from history.sql.database.engine import AnyConnection, AnyRow, execute, fetch
-from triggers.providers.sqljms.destinations import DestinationKind
+from triggers.providers.sqljms.destinations import Destination, DestinationKind
 from triggers.providers.sqljms.link import OTHERS, reserve
 from triggers.providers.sqljms.receiving import client_statements as sql
 from triggers.providers.sqljms.receiving.entries import (
@@ -97,12 +97,19 @@ async def unsubscribe(connection: AnyConnection, subscriber: int) -> None:
     await execute(connection, sql.UNSUBSCRIBE, place=subscriber)
 
 
-async def end_subscription(connection: AnyConnection, topic: str, name: str) -> bool:
+async def end_subscription(connection: AnyConnection, destination: Destination, name: str) -> bool:
     """End a subscription that nobody is attached to; False if it does not exist; in a transaction.
 
     Raises:
-        ConfigurationError: a consumer is attached.
+        ConfigurationError: a consumer is attached, or the destination is a queue.
     """
+    topic = destination.name
+    if destination.kind is DestinationKind.QUEUE:
+        raise ConfigurationError(
+            "destination", f"{topic!r} is a queue, without subscriptions", "name a topic"
+        )
+    # Perhaps no consumer runs that would remove the dead ones.
+    await remove_expired(connection)
     subscribers = await fetch(connection, sql.NAMED, topic=topic, name=name)
     for (subscriber,) in subscribers:
         await fetch(connection, sql.SUBSCRIPTION, place=subscriber)
@@ -121,17 +128,16 @@ async def drop_queue(connection: AnyConnection, queue: int) -> None:
     await execute(connection, sql.DROP_QUEUE, place=queue)
 
 
-async def empty(connection: AnyConnection, source: EntrySource) -> Sequence[int]:
+async def empty(connection: AnyConnection, source: EntrySource) -> None:
     """Delete all entries of a source, and the messages without another reader; in a transaction."""
     rows = await fetch(connection, sql.EMPTY[source.kind], place=source.number)
     unread = [int(number) for (number,) in rows]
     if unread:
         await count_down(connection, unread)
-    return unread
 
 
 async def sweep(connection: AnyConnection) -> int:
-    """Delete expired messages that nobody holds, at most a thousand; in a transaction."""
+    """Delete expired messages that nobody holds, at most a thousand; return how many; in a transaction."""
     expired = [int(number) for (number,) in await fetch(connection, sql.EXPIRED)]
     if not expired:
         return 0
@@ -141,10 +147,11 @@ async def sweep(connection: AnyConnection) -> int:
             int(message_id)
             for (message_id,) in await fetch(connection, step, ids=listed(connection, expired))
         )
+    swept = len(gone)
     while gone:
         await count_down(connection, sorted(gone))
         gone = gone - Counter(gone.keys())
-    return len(expired)
+    return swept
 
 
 async def remove_expired(connection: AnyConnection) -> Sequence[int]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from history.errors import ConfigurationError
 from history.sql.database.engine import AnyConnection, AnyRow, execute, fetch
-from history.sql.statements.dialects import Dialect, statement
+from history.sql.statements.dialects import statement
 from triggers.providers.sqljms.destinations import Destination, DestinationKind, find_or_make, subscribe
 from triggers.providers.sqljms.link import OTHERS, reserve
 from triggers.providers.sqljms.receiving import client_statements, entries
@@ -28,23 +28,15 @@ LIFELONG = 1000 * 365 * 86_400_000
 
 NOW = statement("SELECT {now} AS now")
 
-_LOOK = """SELECT CASE WHEN c.client_id IS NULL OR EXISTS (
-            SELECT 1 FROM {urgencies} CROSS JOIN {entry} AS e
+# Whether the line has ended, or an entry is due.
+LOOK = for_each_kind(
+    """SELECT CASE WHEN c.client_id IS NULL OR EXISTS (
+            SELECT 1 FROM {priorities} CROSS JOIN {entry} AS e
             WHERE e.{place} = c.place_id AND e.priority = p.value AND e.read_state = 0
                 AND e.delivery_date <= clock.now
         ) THEN 1 ELSE 0 END AS there
     FROM (SELECT {now} AS now) AS clock
     LEFT JOIN dms_client AS c ON c.client_name = :name AND c.incarnation = :incarnation"""
-
-# Whether the line has ended, or an entry is due.
-LOOK = for_each_kind(
-    _LOOK,
-    words={
-        "urgencies": {
-            Dialect.SQLITE: "json_each('[9,8,7,6,5,4,3,2,1,0]') AS p",
-            Dialect.POSTGRESQL: "(VALUES (9), (8), (7), (6), (5), (4), (3), (2), (1), (0)) AS p (value)",
-        }
-    },
 )
 
 # The place of a reader, and its exclusive client. Nobody may take it over until this is committed.
@@ -58,7 +50,7 @@ PIN = for_each_kind(
     """UPDATE {entry} SET handling_client_id = :client, read_state = :lot, delivery_count = delivery_count + 1
     WHERE {place} = :place AND msg_id IN (
         SELECT e.msg_id FROM (SELECT {now} AS now) AS clock
-        CROSS JOIN json_each('[9,8,7,6,5,4,3,2,1,0]') AS p
+        CROSS JOIN {priorities}
         CROSS JOIN {entry} AS e INDEXED BY {entry}_free
         CROSS JOIN dms_msg AS m ON m.msg_id = e.msg_id
         WHERE e.{place} = :place AND e.priority = p.value AND e.read_state = 0
@@ -68,10 +60,10 @@ PIN = for_each_kind(
     """WITH clock AS MATERIALIZED (SELECT {now} AS now),
     picked AS MATERIALIZED (
         SELECT e.msg_id FROM clock
-        CROSS JOIN (VALUES (9), (8), (7), (6), (5), (4), (3), (2), (1), (0)) AS p (priority)
+        CROSS JOIN {priorities}
         CROSS JOIN LATERAL (
             SELECT n.msg_id FROM {entry} AS n JOIN dms_msg AS m ON m.msg_id = n.msg_id
-            WHERE n.{place} = :place AND n.priority = p.priority AND n.read_state = 0
+            WHERE n.{place} = :place AND n.priority = p.value AND n.read_state = 0
                 AND n.delivery_date <= CAST(:until AS BIGINT)
                 AND (m.expiration = 0 OR m.expiration > clock.now)
             ORDER BY n.delivery_date, n.msg_id LIMIT :limit FOR UPDATE OF n SKIP LOCKED
@@ -105,9 +97,7 @@ NUMBERS = for_each_kind(
 # Messages whole, as a claim returns them; reads are not counted.
 MESSAGES = for_each_kind(
     """SELECT {message}, {properties}, -1 AS delivery_count FROM dms_msg AS m
-    WHERE m.msg_id IN (SELECT value FROM json_each(:ids))""",
-    """SELECT {message}, {properties}, -1 AS delivery_count FROM dms_msg AS m
-    WHERE m.msg_id = ANY (CAST(:ids AS BIGINT[]))""",
+    WHERE m.msg_id {among ids}"""
 )
 
 

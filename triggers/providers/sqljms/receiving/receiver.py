@@ -138,11 +138,13 @@ class SqlReceiver:
         try:
             while True:
                 await self._look_around()
-                received = await self._claim(min(limit, MOST))
+                rows = await self._claim(min(limit, MOST))
+                received = await self._unexpired(rows)
                 rest = deadline - time.monotonic()
                 if received or rest <= 0:
                     return received
-                await self._connection.wait(min(rest, await self._until_due()))
+                if not rows:
+                    await self._connection.wait(min(rest, await self._until_due()))
         except BaseException:
             # A cancelled wait ends here too: the server may have handed over messages that nobody here saw.
             self._forget()
@@ -168,7 +170,9 @@ class SqlReceiver:
             await self._connection.run("looking for odd priorities", tame)
             expired = partial(fetch, statement=client_statements.EXPIRED)
             if await self._connection.run("looking for what has expired", expired):
-                await self._connection.run("sweeping", clients.sweep, atomic=True)
+                swept = await self._connection.run("sweeping", clients.sweep, atomic=True)
+                # After a sweep there is perhaps more.
+                self._sweep_due = now if swept else self._sweep_due
 
     async def _look_for_dead(self) -> None:
         # A late consumer must not be removed for it, least of all by itself.
@@ -188,7 +192,7 @@ class SqlReceiver:
         free = partial(entries.release_all, source=self._source, clients=of, message_ids=message_ids)
         await self._connection.run("giving back what others hold", free, atomic=True)
 
-    async def _claim(self, limit: int) -> list[Received]:
+    async def _claim(self, limit: int) -> Sequence[EitherRow]:
         source, client = self._source, self._client.number
         self._connection.note()
         if self._connection.dialect is Dialect.SQLITE:
@@ -203,11 +207,17 @@ class SqlReceiver:
         )
         self._connection.rest()
         self._held.update((row.msg_id, token) for row in rows)
-        expired = {row.msg_id: token for row in rows if _has_expired(row)}
+        return rows
+
+    async def _unexpired(self, rows: Sequence[EitherRow]) -> list[Received]:
+        """Return the deliveries of claimed rows, and remove the messages that have expired."""
+        claims = {row.msg_id: self._held[row.msg_id] for row in rows}
+        expired = {row.msg_id: claims[row.msg_id] for row in rows if _has_expired(row)}
         if expired:
             await self._remove(expired)
-            rows = [row for row in rows if row.msg_id not in expired]
-        return [received_of(row, (row.msg_id, token)) for row in rows]
+        return [
+            received_of(row, (row.msg_id, claims[row.msg_id])) for row in rows if row.msg_id not in expired
+        ]
 
     async def _until_due(self) -> float:
         """Return how long to wait, in seconds, if nobody wakes us."""
@@ -314,8 +324,8 @@ class SqlReceiver:
             return
         if not self._lost and not await self._connection.run_beside("keeping alive", self._renewal):
             _log.warning(
-                "consumer %s did not renew its lease in time: others get its messages; raise lease if "
-                "this happens often",
+                "consumer %s did not renew its lease in time, or its queue or subscription was deleted: "
+                "others get its messages; raise lease if this happens often",
                 self._name.client_name,
                 extra={"trigger": self._name.subscription},
             )

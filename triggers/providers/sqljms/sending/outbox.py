@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Unpack
 
 from history.bridge import drive
 from history.message import Message
+from history.sql.callers import callers_own
 from history.sql.database.engine import AnyConnection, execute, execute_each, fetch
 from history.sql.statements.dialects import Dialect
 from triggers.providers.outgoing import Body, SendOptions, SentMessage, compose, compose_batch
@@ -63,7 +64,6 @@ class Posting:
     destination: Destination
     number: int | None
     channel: str | None = None
-    readers: set[int] = field(default_factory=set[int])
 
     async def post(
         self, connection: AnyConnection, outgoing: OutgoingRows, *, in_transaction: bool = True
@@ -73,11 +73,8 @@ class Posting:
         It makes the destination and a reader, if one is allowed, only inside a transaction.
         """
         for last in (False, True):
-            if self.number is not None:
-                readers = await self._write(connection, self.number, outgoing)
-                self.readers.update(readers)
-                if readers:
-                    return True
+            if self.number is not None and await self._write(connection, self.number, outgoing):
+                return True
             if last or not in_transaction:
                 break
             self.number = await _prepare(connection, self.destination)
@@ -251,6 +248,7 @@ class TransactionOutbox:
         return await self._send(destination, compose_batch(destination, bodies, **options))
 
     async def _send(self, destination: str, messages: Sequence[Message]) -> Sequence[SentMessage]:
+        callers_own(self._connection)
         names = await self._outbox.send_inside(self._connection, destination, messages)
         self._outbox.wake()
         return [

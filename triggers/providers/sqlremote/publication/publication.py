@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from history.bridge import drive
 from history.errors import ConfigurationError
+from history.sql.callers import callers_own
 from history.sql.database.engine import AnyConnection, execute_each, fetch
 from history.sql.links.history import applying
 from history.sql.statements.dialects import statement
@@ -25,9 +26,6 @@ Transaction = Connection | Session | AsyncConnection | AsyncSession
 
 #: Under this key a connection remembers the offset of its open transaction, and the transaction.
 _NUMBERED: Final = "doubtless_published"
-
-#: psycopg's status of a connection without a transaction.
-_IDLE: Final = 0
 
 # The next offset, or again the one of this transaction; locks the counter until it ends.
 NUMBER = statement(
@@ -77,8 +75,7 @@ class Publication:
         """
         texts = [_encoded(operation) for operation in operations]
         connection = await _connection(transaction)
-        sync = _sync(connection)
-        _refuse_autocommit(sync)
+        sync = callers_own(connection)
         if apart:
             sync.info.pop(_NUMBERED, None)
         offset, count = await self._number(connection, sync, len(texts))
@@ -130,28 +127,6 @@ async def _connection(transaction: Transaction) -> AnyConnection:
     if isinstance(transaction, AsyncSession):
         return await transaction.connection()
     return transaction
-
-
-def _sync(connection: AnyConnection) -> Connection:
-    blocking = connection.sync_connection if isinstance(connection, AsyncConnection) else connection
-    if blocking is None:
-        raise ConfigurationError("connection", "it is not connected", "await its start")
-    return blocking
-
-
-def _refuse_autocommit(connection: Connection) -> None:
-    """Refuse a connection that commits each statement by itself, without an open transaction."""
-    driver: Any = connection.connection.driver_connection
-    if connection.dialect.name == "sqlite":
-        alone = driver.isolation_level is None and not driver.in_transaction
-    else:
-        alone = driver.autocommit and driver.info.transaction_status == _IDLE
-    if alone:
-        raise ConfigurationError(
-            "connection",
-            "has no transaction open, so nothing holds the operations together",
-            "begin one first",
-        )
 
 
 def _watch(connection: Connection) -> None:

@@ -125,3 +125,11 @@ def test_a_row_that_is_no_message_says_why(column: str, value: object, reason: s
 )
 def test_the_longest_that_a_message_may_have_is_one(column: str, value: object) -> None:
     assert decode(row_of(Message(body="x"), **{column: value})).body == "x"
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800", "ü" * 501], ids=["nul", "half surrogate", "long"])
+def test_a_property_with_a_name_that_an_index_cannot_hold_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        encode(Message(body="x", properties={name: 1}), 17, "orders")
+
+    assert refused.value.setting == "message"

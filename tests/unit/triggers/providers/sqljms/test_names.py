@@ -1,6 +1,7 @@
 """A URL contains settings, and a destination's name contains its kind."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,17 @@ def test_a_setting_that_is_no_duration_is_refused(value: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "value", [10, None, timedelta(0), timedelta.max], ids=["number", "none", "0", "long"]
+)
+@pytest.mark.parametrize("setting", SqlJmsSettings.names())
+def test_a_setting_that_is_no_duration_is_refused_in_the_constructor(setting: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        SqlJmsSettings(**{setting: value})
+
+    assert refused.value.setting == setting
+
+
+@pytest.mark.parametrize(
     ("told", "expected"),
     [
         ("orders", Destination(DestinationKind.TOPIC, "orders", retains=True)),
@@ -50,6 +62,26 @@ def test_a_setting_that_is_no_duration_is_refused(value: str) -> None:
 )
 def test_a_destination_says_what_it_is(told: str, expected: Destination) -> None:
     assert Destination.parse(told) == expected
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "queue://orders?durable=no",
+        "orders?durable=no",
+        "topic://orders?durabel=no",
+        "topic://orders?",
+        "orders\0",
+        "queue://\ud800",
+        "queue://" + "ü" * 501,
+    ],
+    ids=["queue", "plain", "typo", "empty", "nul", "half surrogate", "long"],
+)
+def test_a_destination_that_would_be_another_one_is_refused(told: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        Destination.parse(told)
+
+    assert refused.value.setting == "destination"
 
 
 @pytest.mark.parametrize("url", ["mysql://host/db", "sqlite+other:///file.db"])
