@@ -285,5 +285,12 @@ def test_a_link_carries_extracts_and_compares_the_rows_of_its_subscription(tmp_p
     wanted = "doubtless sqlremote extract SETTINGS orders --to FILE here"
     assert [one.code for one in (changed, status, start, reset)] == [1, 1, 2, 2]
     assert [wanted in one.err for one in (changed, status, start, reset)] == [True] * 4
+    stopped = [doubtless("sqlremote", "stop", "x.toml", "orders").code for _ in range(2)]
+    (still,) = doubtless("sqlremote", "status", "x.toml", "--json").json
+    codes = [doubtless("sqlremote", "start", "x.toml", "orders").code for _ in range(2)]
+    (receives,) = doubtless("sqlremote", "status", "x.toml", "--json").json
+    assert (stopped, codes) == ([0, 0], [0, 2])
+    assert still["stopped"] == f"somebody stopped it; {receives['stopped']}"
+    assert receives["stopped"].startswith("SUBSCRIPTION_CHANGED")
     assert doubtless("sqlremote", "extract", "x.toml", "orders", "--to", "new", "--yes").code == 0
     assert doubtless("sqlremote", "setup", "x.toml").code == 0

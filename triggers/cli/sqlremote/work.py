@@ -25,7 +25,7 @@ from triggers.consumer.options import AnyTrigger
 from triggers.metrics.answering import answering
 from triggers.operations.journals import refuse_unknown
 from triggers.providers.opening import open_provider
-from triggers.providers.sqlremote.capture.subscribing import only_receives
+from triggers.providers.sqlremote.capture.subscribing import extract_awaited, only_receives
 from triggers.providers.sqlremote.extraction.extract import extract
 from triggers.providers.sqlremote.extraction.load import load
 from triggers.providers.sqlremote.inspection import status as status_of
@@ -230,6 +230,20 @@ def startable(links: Links, link: str) -> LinkRow:
             "LINK", f"{link} waits for an extract of its peer", row.stopped.rpartition("; ")[2]
         )
     return row
+
+
+def started(links: Links, link: str) -> tuple[str | None, str | None]:
+    """Let a link go on; return why it was stopped before, and why it does not send now.
+
+    Raises:
+        ConfigurationError: it does not exist, or it receives already and its peer needs an extract first.
+    """
+    before = row_of(links, link).stopped
+    if only_receives(before):
+        startable(links, link)
+    after = extract_awaited(before)
+    drive(links.history.watermarks.stop(link, after))
+    return before, after
 
 
 def revocable(links: Links, link: str) -> int:
