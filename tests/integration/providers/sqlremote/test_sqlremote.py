@@ -1,5 +1,6 @@
 """Links over SQLite and PostgreSQL: order, exactly once, gaps, errors, hubs, schedules, resets."""
 
+import json
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
@@ -12,6 +13,7 @@ from history.memory import MemoryHistory
 from history.sql.links.history import uuid_of
 from history.sql.links.watermark import reset_on
 from history.store import Epoch, Offset
+from history.store.parking import ParkedKind
 from tests.integration.providers.sqlremote.link_ends import ORDERS, Side, both, insert, linked
 from tests.unit.helpers.lossy import Fate, LossyCarrier, seeded_fates
 from triggers import ConfigurationError, Message, Status, trigger
@@ -181,6 +183,47 @@ def test_a_transaction_that_fails_may_halt_the_link(link_databases: Sequence[str
         drive(y.links.history.watermarks.stop("orders", None))
         both(x, y, rounds=3)
         assert (y.got, y.s) == (["a", "poison", "b"], (3, 0))
+
+
+def nested(levels: int) -> list[Any]:
+    made: list[Any] = []
+    for _ in range(levels):
+        made = [made]
+    return made
+
+
+@pytest.mark.parametrize(
+    "operation",
+    ["no JSON", "[" * 100_000 + "]" * 100_000, json.dumps(nested(230))],
+    ids=["no-json", "endless", "deep"],
+)
+def test_a_transaction_that_cannot_be_read_is_parked_or_halts_the_link(
+    link_databases: Sequence[str], operation: str
+) -> None:
+    with linked(link_databases) as (x, y):
+        x.commit("a")
+        both(x, y)
+        for name in "bbc":
+            x.commit(name)
+        with x.engine.begin() as connection:
+            connection.execute(
+                text("UPDATE doubtless_link_log SET operation = :operation WHERE commit_offset IN (2, 3)"),
+                {"operation": operation},
+            )
+
+        y.leave()
+        y.restart(on_apply_error="halt")
+        both(x, y, rounds=2)
+        assert (y.got, y.s) == (["a"], (1, 0))
+        assert "the transaction at 2 cannot be applied" in (y.row().stopped or "")
+
+        drive(y.links.history.watermarks.stop("orders", None))
+        y.leave()
+        y.restart(on_apply_error="park")
+        both(x, y, rounds=2)
+        assert (y.got, y.s) == (["a", "c"], (4, 0))
+        parked = drive(y.links.history.parking.list())
+        assert [one.kind for one in parked] == [ParkedKind.UNREADABLE] * 2
 
 
 def test_a_transient_failure_is_tried_again_before_anything_else(pair: tuple[Side, Side]) -> None:
