@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from tests.integration.providers.sqlremote.link_ends import ORDERS, Side, both, 
 from tests.unit.helpers.lossy import Fate, LossyCarrier, seeded_fates
 from triggers import ConfigurationError, Message, Status, trigger
 from triggers.operations.running import run_parked
-from triggers.providers.sqlremote.agent.end import LinkBusyError
+from triggers.providers.sqlremote.agent.end import LinkBusyError, utc_now
 from triggers.providers.sqlremote.links import fresh_epoch
 
 LATER = Epoch("29990101T000000000000-a")
@@ -355,6 +356,43 @@ def test_the_gate_opens_every_so_often(link_databases: Sequence[str]) -> None:
         assert (x.p[0], x.row().watermark.outgoing.log_send) == (1, 1)
         both(x, y, rounds=6)
         assert (x.p[0], y.got) == (2, ["a", "b"])
+
+
+def test_a_link_with_nothing_to_send_does_not_open_the_gate_of_another(tmp_path: Path) -> None:
+    every = {"send": "every 00:10:00"}
+    x = Side("x", "y", f"sqlite:///{tmp_path}/x.db", settings=every, names=("orders", "b"))
+    x.commit("for both")
+    for name in x.names:
+        x.run(name)
+    drive(x.links.history.watermarks.stop("b", "for a while"))
+
+    sent: list[int] = []
+    for number in range(40):
+        x.clock.pass_by()
+        x.commit(number)
+        for name in x.names:
+            x.run(name)
+        sent.append(x.p[0])
+    x.leave()
+    x.engine.dispose()
+
+    assert len({*sent}) == 5, "what was sent at first, and four times since"
+
+
+def test_a_program_that_runs_now_and_then_sends_at_the_time_of_the_day(
+    link_databases: Sequence[str],
+) -> None:
+    with linked(link_databases, send="at 22:00") as (x, y):
+        x.clock.now = y.clock.now = utc_now()
+        x.commit("a")
+        for _ in range(24):
+            x.leave()
+            x.restart()
+            x.run()
+            x.clock.pass_by(timedelta(hours=1))
+        y.run()
+
+        assert y.got == ["a"]
 
 
 def test_a_message_from_nobody_is_kept_aside_and_told_of(

@@ -108,7 +108,8 @@ def test_a_period_is_due_when_one_of_those_that_have_it_is() -> None:
     assert hourly.due(None, now=NOON)
     assert not hourly.due(NOON - HOUR / 2, now=NOON)
     assert hourly.due(NOON - HOUR, now=NOON)
-    assert hourly.due(NOON - HOUR / 2, now=NOON, others=[NOON - HOUR])
+    assert hourly.due(NOON - HOUR / 2, now=NOON, others=[None, NOON - HOUR])
+    assert not hourly.due(NOON - HOUR / 2, now=NOON, others=[None, NOON - 2 * HOUR]), "it had nothing to get"
 
 
 def test_a_time_of_the_day_is_due_once_a_day() -> None:
