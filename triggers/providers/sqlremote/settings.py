@@ -44,14 +44,15 @@ class LinkSettings(BaseModel):
     """One link, as one of its ends runs it.
 
     ``on_apply_error`` says what to do with a transaction that the service cannot apply: ``park`` parks it
-    whole, ``skip`` counts it and continues, and ``halt`` stops the link in front of it. ``direction`` limits
-    a link to sending or receiving. ``tables`` are the ones that an extract copies, parents before their
-    children, each with all its columns or, as ``customers(id, name)``, with some. With ``capture``, triggers
-    publish every change of them, and changes of the peer are applied to them; with ``to_sender``, what was
-    applied goes back to the peer as well. Of a table ``orders subscribe by rep`` the peer gets the rows whose
-    ``rep`` is ``subscription``. ``keep_log`` is how long the log is kept although every peer has
-    confirmed it. So a peer restored from a backup can get again what it lost. ``hooks`` names an object with
-    the methods of :class:`~triggers.providers.sqlremote.agent.hooks.Hooks`.
+    whole, ``skip`` counts it and continues, and ``halt`` stops the link in front of it. A trigger with its
+    own history always parks it. ``direction`` limits a link to sending or receiving. ``tables`` are the ones
+    that an extract copies, parents before their children, each with all its columns or, as ``customers(id,
+    name)``, with some. With ``capture``, triggers publish every change of them, and changes of the peer are
+    applied to them; with ``to_sender``, what was applied goes back to the peer as well. Of a table ``orders
+    subscribe by rep`` the peer gets the rows whose ``rep`` is ``subscription``. ``keep_log`` is how long the
+    log is kept although every peer has confirmed it. So a peer restored from a backup can get again what it
+    lost. ``hooks`` names an object with the methods of
+    :class:`~triggers.providers.sqlremote.agent.hooks.Hooks`.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")

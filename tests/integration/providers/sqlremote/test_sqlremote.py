@@ -395,6 +395,19 @@ def test_a_program_that_runs_now_and_then_sends_at_the_time_of_the_day(
         assert y.got == ["a"]
 
 
+def test_a_link_keeps_its_publication(tmp_path: Path) -> None:
+    x = Side("x", "y", f"sqlite:///{tmp_path}/x.db")
+    x.leave()
+    x.restart(publication="sales")
+
+    with pytest.raises(ConfigurationError) as raised:
+        drive(x.links.setup("orders"))
+
+    assert raised.value.setting == "links.orders.publication"
+    x.leave()
+    x.engine.dispose()
+
+
 def test_a_message_from_nobody_is_kept_aside_and_told_of(
     link_databases: Sequence[str], tmp_path: Any
 ) -> None:
