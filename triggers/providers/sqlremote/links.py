@@ -131,7 +131,7 @@ class Links:
             raise ConfigurationError(
                 f"links.{link}.publication",
                 f"the peer gets the publication {row.publication!r}, and the log is kept for that",
-                "name that one, or revoke the link, add it again, and extract its peer",
+                "restore that name, or revoke the link, add it again, and extract its peer",
             )
         return row
 
