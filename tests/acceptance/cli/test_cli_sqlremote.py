@@ -35,6 +35,21 @@ def apply(operations: list[int], connection: Connection) -> None:
 """
 
 
+@pytest.mark.parametrize("command", [["send"], ["run", "applying", "--batch"]], ids=" ".join)
+def test_a_carrier_that_is_away_holds_up_no_other_link(tmp_path: Path, command: list[str]) -> None:
+    doubtless = InProcess(tmp_path)
+    (tmp_path / "applying.py").write_text(MODULE)
+    away = SETTINGS.format(name="x", peer="z", folder="/dev/null").replace("links.orders", "links.away")
+    second = SETTINGS.format(name="x", peer="y", folder=tmp_path).partition("[")[2]
+    (tmp_path / "x.toml").write_text(f"{away}[{second}")
+    heard = tmp_path / "exchange" / "y"
+
+    done = doubtless("sqlremote", command[0], "x.toml", *command[1:])
+
+    assert (done.code, bool(list(heard.iterdir()))) == (3, True)
+    assert done.err.startswith("away did not run")
+
+
 @pytest.mark.timeout(300)
 def test_a_link_is_set_up_run_stopped_and_reset(tmp_path: Path) -> None:
     doubtless = InProcess(tmp_path)

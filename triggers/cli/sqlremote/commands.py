@@ -216,7 +216,7 @@ def send(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | N
     """Read what peers report, send what the schedule allows, and end. Work that arrived is not applied."""
     work = sqlremote.work
     with work.opened(settings) as links:
-        work.send_once(links, work.chosen(links, only))
+        work.send_once(CliState.of(context), links, work.chosen(links, only))
         work.show_status(CliState.of(context), links, work.chosen(links, only))
 
 

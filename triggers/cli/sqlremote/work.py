@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from triggers.consumer.options import AnyTrigger
 from triggers.metrics.answering import answering
 from triggers.operations.journals import refuse_unknown
 from triggers.providers.opening import open_provider
+from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.sqlremote.capture.subscribing import extract_awaited, only_receives
 from triggers.providers.sqlremote.extraction.extract import extract
 from triggers.providers.sqlremote.extraction.load import load
@@ -73,28 +74,52 @@ def show_set_up(state: CliState, links: Links, names: Sequence[str]) -> None:
         raise typer.Exit(1)
 
 
-def send_once(links: Links, names: Sequence[str]) -> None:
+def send_once(state: CliState, links: Links, names: Sequence[str]) -> None:
     """Read reports and send, once."""
-    for name in names:
+
+    def send(name: str) -> None:
         drive(links.setup(name))
         drive(run_once(links.agent(name, applies=False, batch=True)))
+
+    _each(state, names, send)
+
+
+def _each(state: CliState, names: Sequence[str], work: Callable[[str], None]) -> None:
+    """Do the work of each link. If a carrier is away, the other links still run.
+
+    Raises:
+        ProviderUnavailableError: that of the first such link.
+    """
+    first: ProviderUnavailableError | None = None
+    for name in names:
+        try:
+            work(name)
+        except ProviderUnavailableError as error:
+            if len(names) > 1:
+                state.note(f"{name} did not run: {error}")
+            first = first or error
+    if first is not None:
+        raise first
 
 
 def once(state: CliState, links: Links, module: str | None, only: list[str] | None, *, sends: bool) -> None:
     """Receive with the triggers of a module, and send if ``sends``, once."""
     names = chosen(links, only)
     triggers = _applying(state, links, module, names)
-    for name in names:
+
+    def run(name: str) -> None:
         drive(links.setup(name))
         trigger = trigger_of(name, triggers)
         if trigger is not None:
             trigger.use_default_history(links.history)
         elif not sends:
-            continue
+            return
         agent = links.agent(name, applies=trigger is not None, batch=True, sends=sends)
         drive(run_once(agent, trigger))
         if trigger is not None:
             trigger.close()
+
+    _each(state, names, run)
     show_status(state, links, names)
 
 
