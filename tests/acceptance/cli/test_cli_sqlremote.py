@@ -50,6 +50,18 @@ def test_a_carrier_that_is_away_holds_up_no_other_link(tmp_path: Path, command: 
     assert done.err.startswith("away did not run")
 
 
+def test_status_shows_links_although_the_carrier_is_away(tmp_path: Path) -> None:
+    doubtless = InProcess(tmp_path)
+    away = f"postgresql://nobody@127.0.0.1:{free_port()}/nothing"
+    text_of = SETTINGS.format(name="x", peer="y", folder=tmp_path)
+    (tmp_path / "x.toml").write_text(text_of.replace(f"file://{tmp_path}/exchange", away))
+    doubtless("sqlremote", "setup", "x.toml")
+
+    shown = doubtless("sqlremote", "status", "x.toml", "--json")
+
+    assert (shown.code, [(row["inbox"], row["gap"]) for row in shown.json]) == (0, [(None, None)])
+
+
 @pytest.mark.timeout(300)
 def test_a_link_is_set_up_run_stopped_and_reset(tmp_path: Path) -> None:
     doubtless = InProcess(tmp_path)
