@@ -3,6 +3,7 @@
 import json
 import signal
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,23 @@ def test_a_carrier_that_is_away_holds_up_no_other_link(tmp_path: Path, command: 
 
     assert (done.code, bool(list(heard.iterdir()))) == (3, True)
     assert done.err.startswith("away did not run")
+
+
+def test_hooks_are_found_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    doubtless = InProcess(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder])
+    (tmp_path / "hooks_here.py").write_text(
+        "from triggers.providers.sqlremote import Hooks\n"
+        "class Heard(Hooks):\n    def begin(self, link): print('begins', link)\n"
+    )
+    settings = SETTINGS.format(name="x", peer="y", folder=tmp_path) + "hooks = 'hooks_here:Heard'\n"
+    (tmp_path / "x.toml").write_text(settings)
+
+    sent = doubtless("sqlremote", "send", "x.toml")
+
+    assert (sent.code, sent.err) == (0, "")
+    assert "begins orders" in sent.out
 
 
 def test_status_shows_links_although_the_carrier_is_away(tmp_path: Path) -> None:

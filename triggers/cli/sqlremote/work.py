@@ -16,7 +16,7 @@ from history.errors import ConfigurationError
 from history.sql.links.watermark import LinkRow
 from history.store.watermark import MAX_OFFSET, Epoch, Offset
 from triggers.cli.shared.configured import configuration_of
-from triggers.cli.shared.loading import collect
+from triggers.cli.shared.loading import collect, look_here
 from triggers.cli.shared.output import CliState
 from triggers.cli.sqlremote.running import applying_changes, run_once, run_sender, trigger_of
 from triggers.consumer.core import Consumer
@@ -215,7 +215,8 @@ def show_status(state: CliState, links: Links, names: Sequence[str]) -> None:
 
 @contextmanager
 def opened(settings: Path) -> Generator[Links]:
-    """Open the links of a settings file."""
+    """Open the links of a settings file; their hooks may be in the current folder."""
+    look_here()
     links = Links.from_file(settings, open_provider=open_provider)
     try:
         yield links

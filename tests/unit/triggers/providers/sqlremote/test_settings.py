@@ -133,6 +133,8 @@ def test_hooks_are_named_by_a_text() -> None:
     assert isinstance(load_hooks("triggers.providers.sqlremote.agent.hooks:Hooks"), Hooks)
     with pytest.raises(ConfigurationError, match="hooks"):
         load_hooks("nowhere:Hooks")
+    with pytest.raises(ConfigurationError, match="begin"):
+        load_hooks(f"{__name__}:GOOD")
 
 
 def test_there_is_one_consolidated_database_above_an_end(tmp_path: Path) -> None:
