@@ -395,6 +395,20 @@ def test_a_program_that_runs_now_and_then_sends_at_the_time_of_the_day(
         assert y.got == ["a"]
 
 
+def test_ends_with_different_message_sizes_are_noticed(
+    link_databases: Sequence[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with linked(link_databases) as (x, y):
+        y.leave()
+        y.restart(message_size=1000)
+        x.commit("a" * 5000)
+        both(x, y)
+
+        assert (y.got, y.s) == ([], (0, 0))
+        (told,) = [record for record in caplog.records if record.name.endswith("agent.incoming")]
+        assert (told.levelname, "message_size=1000" in told.getMessage()) == ("WARNING", True)
+
+
 def test_a_link_keeps_its_publication(tmp_path: Path) -> None:
     x = Side("x", "y", f"sqlite:///{tmp_path}/x.db")
     x.leave()

@@ -117,7 +117,7 @@ def decode(data: bytes, limit: int = DEFAULT_MESSAGE_SIZE) -> Packet:
         MangledError: it is longer, or not as it was sent. It counts as never arrived.
     """
     if len(data) > limit:
-        raise MangledError(f"{len(data)} bytes are more than {limit}")
+        raise MangledError(f"{len(data)} bytes are more than message_size={limit}; give both ends the same")
     sealed, seal = data[:-DIGEST_SIZE], data[-DIGEST_SIZE:]
     if checksum(sealed) != seal:
         raise MangledError("the checksum does not match")
