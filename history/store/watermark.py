@@ -11,9 +11,8 @@ a transaction that is cut in another way must not be mixed with its earlier part
 ``user_id``; a peer's address, message type and schedule are settings of the link.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NewType
 
 #: A place in a transaction log: the place of a COMMIT. It grows in the order of commits, and starts above 0.
@@ -24,6 +23,9 @@ Epoch = NewType("Epoch", str)
 
 #: The offset before every commit.
 ORIGIN = Offset(0)
+
+#: The form of the instant in an epoch.
+_BEGAN = "%Y%m%dT%H%M%S%f"
 
 #: The greatest offset that the columns hold: a signed 64-bit integer in SQLite and PostgreSQL.
 MAX_OFFSET = Offset(2**63 - 1)
@@ -87,7 +89,15 @@ def new_epoch(now: datetime, token: str) -> Epoch:
 
     ``token`` distinguishes two that begin in the same microsecond; letters and digits, at most 20.
     """
-    return Epoch(f"{now:%Y%m%dT%H%M%S%f}-{token}")
+    return Epoch(f"{now:{_BEGAN}}-{token}")
+
+
+def began(epoch: Epoch) -> datetime | None:
+    """Return when the log of an epoch began; None if the epoch does not have our form."""
+    try:
+        return datetime.strptime(epoch.partition("-")[0], _BEGAN).replace(tzinfo=UTC)
+    except ValueError:
+        return None
 
 
 def let_send(row: Outgoing, log_end: Offset) -> Outgoing:
@@ -170,11 +180,6 @@ def adopt_count(row: Incoming, resend_count: int) -> Incoming:
 def note_confirmed(row: Incoming, offset: Offset) -> Incoming:
     """Note that a confirmation of ``offset`` goes out."""
     return replace(row, confirm_received=max(offset, row.confirm_received or ORIGIN))
-
-
-def prunable(rows: Iterable[Outgoing]) -> Offset | None:
-    """Return the offset up to which the log may be deleted, that offset included; None without a peer."""
-    return min((row.confirm_sent for row in rows), default=None)
 
 
 def broken_rules(outgoing: Outgoing, incoming: Incoming, *, log_end: Offset) -> tuple[str, ...]:

@@ -1,6 +1,5 @@
 """``doubtless patchbay``: run, check and convert the wiring of a Patch Bay."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from triggers.cli.run import report
 from triggers.cli.shared.arguments import refuse_unreadable
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import CommandGroup
+from triggers.cli.shared.loading import look_here
 from triggers.cli.shared.logs import LogFormat, log_as_consumer
 from triggers.cli.shared.options import (
     LOG_FORMAT_OPTION,
@@ -79,7 +79,7 @@ def run(
     """
     state = CliState.of(context)
     consumer = log_as_consumer(name, log_format, verdicts=log_verdicts)
-    _look_here()
+    look_here()
     _refuse_unreadable(files)
     file = read_patchbay(*files)
     if processes > 1:
@@ -101,7 +101,7 @@ def check(context: typer.Context, files: list[Path] = _FILES, history: str | Non
     If parts of an XML file are not taken over, they are listed at the end, with file and line.
     """
     state = CliState.of(context)
-    _look_here()
+    look_here()
     _refuse_unreadable(files)
     file, notes = read_with_notes(*files)
     with PatchBay(file, history=_history(state, history, file)) as bay:
@@ -229,13 +229,6 @@ def _history(state: CliState, option: str | None, file: PatchBayFile) -> str | N
 def _refuse_unreadable(files: list[Path]) -> None:
     for file in files:
         refuse_unreadable("FILES", file)
-
-
-def _look_here() -> None:
-    """Also find components in the current folder."""
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
 
 
 def to_toml(raw: Mapping[str, Any]) -> str:

@@ -28,6 +28,7 @@ from history.sql.statements.watermark import (
     SAVE_OUTGOING,
     STAY,
     STOP,
+    STOP_ALSO,
     TAKE,
 )
 from history.sql.tables.history import Prepared
@@ -232,8 +233,12 @@ class SqlWatermarks:
 
         await self.run("storing how far a link got", step, atomic=len(changed) > 1)
 
+    async def halt(self, link: str, reason: str) -> None:
+        """Stop a link for a reason, in addition to those for which it is stopped already."""
+        await self.run("stopping a link", partial(execute, statement=STOP_ALSO, link=link, reason=reason))
+
     async def stop(self, link: str, reason: str | None) -> None:
-        """Stop a link for a reason, or (None) let it go on."""
+        """Stop a link for this reason only, or (None) let it go on."""
         await self.run("stopping a link", partial(execute, statement=STOP, link=link, reason=reason))
 
     async def revoke(self, link: str) -> bool:

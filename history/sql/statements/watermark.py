@@ -122,6 +122,15 @@ LEAVE = statement(
 # Stop the link for a reason, or (NULL) let it go on.
 STOP = statement("UPDATE sysremoteuser SET doubtless_stopped = :reason WHERE doubtless_link = :link")
 
+# Stop the link for one more reason, which comes first.
+STOP_ALSO = statement(
+    """UPDATE sysremoteuser SET doubtless_stopped = CASE
+        WHEN doubtless_stopped IS NULL THEN :reason
+        WHEN substr(doubtless_stopped, 1, length(:reason)) = :reason THEN doubtless_stopped
+        ELSE :reason || '; ' || doubtless_stopped END
+    WHERE doubtless_link = :link"""
+)
+
 # Note the rows that the peer of a link gets.
 SUBSCRIBE = statement(
     "UPDATE sysremoteuser SET doubtless_subscription = :subscription WHERE doubtless_link = :link"

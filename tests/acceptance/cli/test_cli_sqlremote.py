@@ -3,6 +3,7 @@
 import json
 import signal
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,50 @@ def apply(operations: list[int], connection: Connection) -> None:
     for operation in operations:
         connection.execute(text("INSERT INTO got VALUES (:n)"), {"n": operation})
 """
+
+
+@pytest.mark.parametrize("command", [["send"], ["run", "applying", "--batch"]], ids=" ".join)
+def test_a_carrier_that_is_away_holds_up_no_other_link(tmp_path: Path, command: list[str]) -> None:
+    doubtless = InProcess(tmp_path)
+    (tmp_path / "applying.py").write_text(MODULE)
+    away = SETTINGS.format(name="x", peer="z", folder="/dev/null").replace("links.orders", "links.away")
+    second = SETTINGS.format(name="x", peer="y", folder=tmp_path).partition("[")[2]
+    (tmp_path / "x.toml").write_text(f"{away}[{second}")
+    heard = tmp_path / "exchange" / "y"
+
+    done = doubtless("sqlremote", command[0], "x.toml", *command[1:])
+
+    assert (done.code, bool(list(heard.iterdir()))) == (3, True)
+    assert done.err.startswith("away did not run")
+
+
+def test_hooks_are_found_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    doubtless = InProcess(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder])
+    (tmp_path / "hooks_here.py").write_text(
+        "from triggers.providers.sqlremote import Hooks\n"
+        "class Heard(Hooks):\n    def begin(self, link): print('begins', link)\n"
+    )
+    settings = SETTINGS.format(name="x", peer="y", folder=tmp_path) + "hooks = 'hooks_here:Heard'\n"
+    (tmp_path / "x.toml").write_text(settings)
+
+    sent = doubtless("sqlremote", "send", "x.toml")
+
+    assert (sent.code, sent.err) == (0, "")
+    assert "begins orders" in sent.out
+
+
+def test_status_shows_links_although_the_carrier_is_away(tmp_path: Path) -> None:
+    doubtless = InProcess(tmp_path)
+    away = f"postgresql://nobody@127.0.0.1:{free_port()}/nothing"
+    text_of = SETTINGS.format(name="x", peer="y", folder=tmp_path)
+    (tmp_path / "x.toml").write_text(text_of.replace(f"file://{tmp_path}/exchange", away))
+    doubtless("sqlremote", "setup", "x.toml")
+
+    shown = doubtless("sqlremote", "status", "x.toml", "--json")
+
+    assert (shown.code, [(row["inbox"], row["gap"]) for row in shown.json]) == (0, [(None, None)])
 
 
 @pytest.mark.timeout(300)
@@ -285,5 +330,12 @@ def test_a_link_carries_extracts_and_compares_the_rows_of_its_subscription(tmp_p
     wanted = "doubtless sqlremote extract SETTINGS orders --to FILE here"
     assert [one.code for one in (changed, status, start, reset)] == [1, 1, 2, 2]
     assert [wanted in one.err for one in (changed, status, start, reset)] == [True] * 4
+    stopped = [doubtless("sqlremote", "stop", "x.toml", "orders").code for _ in range(2)]
+    (still,) = doubtless("sqlremote", "status", "x.toml", "--json").json
+    codes = [doubtless("sqlremote", "start", "x.toml", "orders").code for _ in range(2)]
+    (receives,) = doubtless("sqlremote", "status", "x.toml", "--json").json
+    assert (stopped, codes) == ([0, 0], [0, 2])
+    assert still["stopped"] == f"somebody stopped it; {receives['stopped']}"
+    assert receives["stopped"].startswith("SUBSCRIPTION_CHANGED")
     assert doubtless("sqlremote", "extract", "x.toml", "orders", "--to", "new", "--yes").code == 0
     assert doubtless("sqlremote", "setup", "x.toml").code == 0

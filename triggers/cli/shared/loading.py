@@ -113,11 +113,17 @@ def _values_of(module: ModuleType) -> Iterator[object]:
                 yield attribute.__func__ if isinstance(attribute, staticmethod) else attribute
 
 
+def look_here() -> None:
+    """Also import modules from the current folder."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+
+
 def _imported(module: str) -> ModuleType:
     if module.endswith(".py") or not all(part.isidentifier() for part in module.split(".")):
         raise ConfigurationError("MODULE", f"{module!r} is not a dotted path", _as_dotted(module))
-    if os.getcwd() not in sys.path:  # noqa: PTH109  (sys.path holds text)
-        sys.path.insert(0, os.getcwd())  # noqa: PTH109  (as above)
+    look_here()
     here = Path.cwd()
     if module.partition(".")[0] in OURS and (problem := hidden_in(here)) is not None:
         raise ConfigurationError("MODULE", *problem.rsplit(": ", 1))

@@ -63,18 +63,21 @@ def stop(
     """Stop a link. Its agent notices this within a second or two, between two transactions."""
     with sqlremote.work.opened(settings) as links:
         sqlremote.work.row_of(links, link)
-        drive(links.history.watermarks.stop(link, reason))
+        drive(links.history.watermarks.halt(link, reason))
     CliState.of(context).say(f"{link} is stopped")
 
 
 @app.command()
 def start(context: typer.Context, settings: Path = _SETTINGS, link: str = _LINK) -> None:
-    """Start a link again that was stopped, or that halted for a reason that is gone."""
+    """Start a link again that was stopped, or that halted for a reason that is gone.
+
+    If the peer of the link needs an extract, the link then only receives.
+    """
     with sqlremote.work.opened(settings) as links:
-        row = sqlremote.work.startable(links, link)
-        drive(links.history.watermarks.stop(link, None))
-    before = "it was not stopped" if row.stopped is None else f"it was stopped: {row.stopped}"
-    CliState.of(context).say(f"{link} may run; {before}")
+        before, after = sqlremote.work.started(links, link)
+    may = "may run" if after is None else "may receive"
+    was = "it was not stopped" if before is None else f"it was stopped: {before}"
+    CliState.of(context).say(f"{link} {may}; {was}")
 
 
 @app.command()
@@ -213,7 +216,7 @@ def send(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | N
     """Read what peers report, send what the schedule allows, and end. Work that arrived is not applied."""
     work = sqlremote.work
     with work.opened(settings) as links:
-        work.send_once(links, work.chosen(links, only))
+        work.send_once(CliState.of(context), links, work.chosen(links, only))
         work.show_status(CliState.of(context), links, work.chosen(links, only))
 
 

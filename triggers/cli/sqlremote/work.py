@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from history.errors import ConfigurationError
 from history.sql.links.watermark import LinkRow
 from history.store.watermark import MAX_OFFSET, Epoch, Offset
 from triggers.cli.shared.configured import configuration_of
-from triggers.cli.shared.loading import collect
+from triggers.cli.shared.loading import collect, look_here
 from triggers.cli.shared.output import CliState
 from triggers.cli.sqlremote.running import applying_changes, run_once, run_sender, trigger_of
 from triggers.consumer.core import Consumer
@@ -25,7 +25,8 @@ from triggers.consumer.options import AnyTrigger
 from triggers.metrics.answering import answering
 from triggers.operations.journals import refuse_unknown
 from triggers.providers.opening import open_provider
-from triggers.providers.sqlremote.capture.subscribing import only_receives
+from triggers.providers.provider import ProviderUnavailableError
+from triggers.providers.sqlremote.capture.subscribing import extract_awaited, only_receives
 from triggers.providers.sqlremote.extraction.extract import extract
 from triggers.providers.sqlremote.extraction.load import load
 from triggers.providers.sqlremote.inspection import status as status_of
@@ -73,28 +74,52 @@ def show_set_up(state: CliState, links: Links, names: Sequence[str]) -> None:
         raise typer.Exit(1)
 
 
-def send_once(links: Links, names: Sequence[str]) -> None:
+def send_once(state: CliState, links: Links, names: Sequence[str]) -> None:
     """Read reports and send, once."""
-    for name in names:
+
+    def send(name: str) -> None:
         drive(links.setup(name))
         drive(run_once(links.agent(name, applies=False, batch=True)))
+
+    _each(state, names, send)
+
+
+def _each(state: CliState, names: Sequence[str], work: Callable[[str], None]) -> None:
+    """Do the work of each link. If a carrier is away, the other links still run.
+
+    Raises:
+        ProviderUnavailableError: that of the first such link.
+    """
+    first: ProviderUnavailableError | None = None
+    for name in names:
+        try:
+            work(name)
+        except ProviderUnavailableError as error:
+            if len(names) > 1:
+                state.note(f"{name} did not run: {error}")
+            first = first or error
+    if first is not None:
+        raise first
 
 
 def once(state: CliState, links: Links, module: str | None, only: list[str] | None, *, sends: bool) -> None:
     """Receive with the triggers of a module, and send if ``sends``, once."""
     names = chosen(links, only)
     triggers = _applying(state, links, module, names)
-    for name in names:
+
+    def run(name: str) -> None:
         drive(links.setup(name))
         trigger = trigger_of(name, triggers)
         if trigger is not None:
             trigger.use_default_history(links.history)
         elif not sends:
-            continue
+            return
         agent = links.agent(name, applies=trigger is not None, batch=True, sends=sends)
         drive(run_once(agent, trigger))
         if trigger is not None:
             trigger.close()
+
+    _each(state, names, run)
     show_status(state, links, names)
 
 
@@ -190,7 +215,8 @@ def show_status(state: CliState, links: Links, names: Sequence[str]) -> None:
 
 @contextmanager
 def opened(settings: Path) -> Generator[Links]:
-    """Open the links of a settings file."""
+    """Open the links of a settings file; their hooks may be in the current folder."""
+    look_here()
     links = Links.from_file(settings, open_provider=open_provider)
     try:
         yield links
@@ -230,6 +256,20 @@ def startable(links: Links, link: str) -> LinkRow:
             "LINK", f"{link} waits for an extract of its peer", row.stopped.rpartition("; ")[2]
         )
     return row
+
+
+def started(links: Links, link: str) -> tuple[str | None, str | None]:
+    """Let a link go on; return why it was stopped before, and why it does not send now.
+
+    Raises:
+        ConfigurationError: it does not exist, or it receives already and its peer needs an extract first.
+    """
+    before = row_of(links, link).stopped
+    if only_receives(before):
+        startable(links, link)
+    after = extract_awaited(before)
+    drive(links.history.watermarks.stop(link, after))
+    return before, after
 
 
 def revocable(links: Links, link: str) -> int:

@@ -424,8 +424,10 @@ class StreamReceiver:
 
 def _entries_of(streams: Any) -> list[tuple[bytes, dict[bytes, bytes]]]:
     """Return the entries of one stream; redis-py gives them another form for each protocol of Redis."""
-    (entries,) = streams.values() if isinstance(streams, dict) else (streams[0][1],)
-    return entries[0] if isinstance(entries[0], list) else entries
+    is_map = isinstance(streams, dict)
+    (entries,) = cast("dict[bytes, Any]", streams).values() if is_map else (streams[0][1],)
+    listed = entries[0] if isinstance(entries[0], list) else entries
+    return cast("list[tuple[bytes, dict[bytes, bytes]]]", listed)
 
 
 def _ids(received: Sequence[Received]) -> list[bytes]:

@@ -17,9 +17,11 @@ from typing import Any, ClassVar, Final, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from sqlalchemy import Connection, Engine, select
+from sqlalchemy.exc import DBAPIError
 
 from history.errors import ConfigurationError
 from history.sql.database.engine import open_engine
+from history.sql.database.errors import translated
 from history.sql.statements.dialects import Dialect
 from triggers.providers.sqlremote.capture.declared import Captured, Declared, captured
 from triggers.providers.sqlremote.extraction import postgres
@@ -121,7 +123,7 @@ def opened(url: str, tables: Sequence[str], subscription: str | None = None) -> 
 
     Raises:
         ConfigurationError: a table, or its primary key, is missing.
-        SQLAlchemyError: the database does not answer.
+        HistoryUnavailableError: the database does not answer.
     """
     engine = cast("Engine", open_engine(url, asyncio=False))
     try:
@@ -131,6 +133,8 @@ def opened(url: str, tables: Sequence[str], subscription: str | None = None) -> 
             take_time(connection)
             compared = [captured(connection, Declared.parse(table)) for table in tables]
             yield DatabaseEnd(connection, compared, subscription)
+    except DBAPIError as error:
+        raise translated(error, "comparing tables") from error
     finally:
         engine.dispose()
 

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from history.bridge import settled
 from history.sql.links.watermark import LinkRow
-from triggers.providers.sqlremote.carriers.carrier import UnreadableMessageError
+from triggers.providers.provider import ProviderUnavailableError
+from triggers.providers.sqlremote.carriers.carrier import Carrier, UnreadableMessageError
 from triggers.providers.sqlremote.carriers.directory import DirectoryCarrier
 from triggers.providers.sqlremote.links import Links
 from triggers.providers.sqlremote.protocol.header import Header
@@ -15,6 +16,7 @@ from triggers.providers.sqlremote.protocol.packet import decode
 from triggers.providers.sqlremote.protocol.parts import MangledError
 from triggers.providers.sqlremote.protocol.verdicts import has_hole, is_used_up
 from triggers.providers.sqlremote.publication.log import LinkLog
+from triggers.providers.sqlremote.settings import LinkSettings
 
 #: How many messages of an inbox are checked to find a gap.
 LOOKED_AT: Final = 200
@@ -85,9 +87,16 @@ async def _inbox(links: Links, row: LinkRow) -> InboxState:
     settings = links.settings.links.get(row.link)
     if settings is None or not settings.carrier.startswith(("file:", "sqlite:", "postgres")):
         return InboxState(None, None)  # looking into a provider's inbox would take the messages
-    carrier, seal = links.carrier(row.link), settings.seal()
+    try:
+        return await _read(links.carrier(row.link), settings, row)
+    except (OSError, ProviderUnavailableError):
+        return InboxState(None, None)
+
+
+async def _read(carrier: Carrier, settings: LinkSettings, row: LinkRow) -> InboxState:
     if isinstance(carrier, DirectoryCarrier) and not carrier.has(settings.inbox):
         return InboxState(0, gap=False)
+    seal = settings.seal()
     names = await settled(carrier.list(settings.inbox))
     incoming = row.watermark.incoming
     waiting: set[Header] = set()

@@ -110,11 +110,12 @@ class Links:
         If this changes the subscription of the peer, the link only receives until the peer is extracted.
 
         Raises:
+            ConfigurationError: the link does not exist, or had another publication until now.
             HistoryUnavailableError: the database did not answer.
         """
         settings = self.link(link)
         schedule = settings.schedule
-        return await self.history.watermarks.add(
+        row = await self.history.watermarks.add(
             link=link,
             publication=settings.publication,
             epoch=fresh_epoch(),
@@ -126,6 +127,13 @@ class Links:
             subscription=settings.subscription,
             judge=stays_stopped if settings.direction == "receive" else stopped_after,
         )
+        if row.publication != settings.publication:
+            raise ConfigurationError(
+                f"links.{link}.publication",
+                f"the peer gets the publication {row.publication!r}, and the log is kept for that",
+                "restore that name, or revoke the link, add it again, and extract its peer",
+            )
+        return row
 
     async def capture(self, name: str) -> None:
         """Create, renew or drop the triggers that capture changes for a link's publication.
@@ -213,9 +221,13 @@ class Links:
 
         Raises:
             ProviderUnavailableError: the database did not answer: it is unknown whether they are published.
-            ConfigurationError: a body is bytes.
+            ConfigurationError: a body is bytes, or the link only receives.
         """
         name = _named(destination)
+        if self.link(name).direction == "receive":
+            raise ConfigurationError(
+                f"links.{name}.direction", "this link never sends", "send to another link, or write 'both'"
+            )
         publication = Publication(self.link(name).publication)
         try:
             row = await self.setup(name)

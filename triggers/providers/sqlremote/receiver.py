@@ -81,7 +81,7 @@ class LinkReceiver:
                 return []
             apply = await self.agent.step()
             if apply is not None:
-                return self._hand_out(apply, limit)
+                return await self._hand_out(apply, limit)
             left = deadline - time.monotonic()
             if left <= 0:
                 return []
@@ -123,10 +123,7 @@ class LinkReceiver:
         self.agent.hold(max(delay, self._pause))
         self._pause = min(self._pause * 2, LONGEST_PAUSE)
         if halted is not None:
-            await self.agent.halt(
-                f"the transaction at {halted.offset} cannot be applied (the log says why); "
-                f"correct what it needs, then run: doubtless sqlremote start {halted.link}"
-            )
+            await self._halt(halted, "the log says why")
 
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:  # noqa: ARG002
         """Refuse: a link has no dead letters; a failed transaction is parked.
@@ -150,13 +147,27 @@ class LinkReceiver:
             self.agent.end.history.take_back(piece.handing)
         self._pieces.clear()
 
-    def _hand_out(self, apply: Apply, limit: int) -> Sequence[Received]:
-        self._pieces = list(self._cut(apply))[: limit if self._joined else 1]
+    async def _hand_out(self, apply: Apply, limit: int) -> Sequence[Received]:
+        received: list[Received] = []
+        for piece in self._cut(apply)[: limit if self._joined else 1]:
+            delivery = self._received(piece)
+            if isinstance(delivery, Unreadable) and piece.handing.policy == "halt":
+                if not received:
+                    await self._halt(piece.handing, delivery.problem)
+                break
+            received.append(delivery)
+            self._pieces.append(piece)
         end = self.agent.end
         for piece in self._pieces:
             end.hooks.message_apply_begin(end.link, piece.handing.offset)
             end.history.hand(piece.handing)
-        return [self._received(piece) for piece in self._pieces]
+        return received
+
+    async def _halt(self, handing: Handing, problem: str) -> None:
+        await self.agent.halt(
+            f"the transaction at {handing.offset} cannot be applied ({problem}); "
+            f"correct what it needs, then run: doubtless sqlremote start {handing.link}"
+        )
 
     def _cut(self, apply: Apply) -> Sequence[Piece]:
         """Give each transaction of a group the columns that are stored with it."""
@@ -184,18 +195,18 @@ class LinkReceiver:
     def _received(self, piece: Piece) -> Received:
         handing, link = piece.handing, self.agent.end.link
         try:
-            operations = operations_of(piece.transaction)
+            body, sent = opened(operations_of(piece.transaction))
+            message = Message.model_validate(
+                {
+                    **sent,
+                    "body": body,
+                    "uuid": handing.uuid,
+                    "message_id": f"ID:{handing.uuid}",
+                    "destination": f"link:{link}",
+                    "properties": {**sent["properties"], "link": link, "commit_offset": handing.offset},
+                }
+            )
         except ValueError as error:
-            return Unreadable({b"transaction": piece.transaction.data}, str(error), piece)
-        body, sent = opened(operations)
-        message = Message.model_validate(
-            {
-                **sent,
-                "body": body,
-                "uuid": handing.uuid,
-                "message_id": f"ID:{handing.uuid}",
-                "destination": f"link:{link}",
-                "properties": {**sent["properties"], "link": link, "commit_offset": handing.offset},
-            }
-        )
+            fields = {b"transaction": piece.transaction.data}
+            return Unreadable(fields, str(error), piece, delivery_id=handing.uuid)
         return Arrival(message, piece)

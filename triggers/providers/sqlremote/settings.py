@@ -15,12 +15,13 @@ Durations are in seconds. Paths are relative to the file.
 """
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from history.errors import ConfigurationError
 from history.sql.links.history import ApplyErrorPolicy
@@ -32,16 +33,8 @@ from triggers.providers.sqlremote.protocol.publisher import PublisherSettings
 from triggers.providers.sqlremote.protocol.schedule import Schedule
 from triggers.providers.sqlremote.protocol.sealing import Seal
 
-
-def _seconds(value: Any) -> Any:
-    return (
-        timedelta(seconds=value) if isinstance(value, int | float) and not isinstance(value, bool) else value
-    )
-
-
-#: A duration; in a file a number of seconds.
-Seconds = Annotated[timedelta, BeforeValidator(_seconds)]
-
+#: A duration, at most a hundred years; in a file a number of seconds.
+Seconds = Annotated[timedelta, Field(ge=timedelta(0), le=timedelta(days=36_525))]
 
 #: A backup of last night, a weekend and a holiday.
 DEFAULT_KEEP_LOG: Final = timedelta(days=7)
@@ -51,14 +44,15 @@ class LinkSettings(BaseModel):
     """One link, as one of its ends runs it.
 
     ``on_apply_error`` says what to do with a transaction that the service cannot apply: ``park`` parks it
-    whole, ``skip`` counts it and continues, and ``halt`` stops the link in front of it. ``direction`` limits
-    a link to sending or receiving. ``tables`` are the ones that an extract copies, parents before their
-    children, each with all its columns or, as ``customers(id, name)``, with some. With ``capture``, triggers
-    publish every change of them, and changes of the peer are applied to them; with ``to_sender``, what was
-    applied goes back to the peer as well. Of a table ``orders subscribe by rep`` the peer gets the rows whose
-    ``rep`` is ``subscription``. ``keep_log`` is how long the log is kept although every peer has
-    confirmed it. So a peer restored from a backup can get again what it lost. ``hooks`` names an object with
-    the methods of :class:`~triggers.providers.sqlremote.agent.hooks.Hooks`.
+    whole, ``skip`` counts it and continues, and ``halt`` stops the link in front of it. A trigger with its
+    own history always parks it. ``direction`` limits a link to sending or receiving. ``tables`` are the ones
+    that an extract copies, parents before their children, each with all its columns or, as ``customers(id,
+    name)``, with some. With ``capture``, triggers publish every change of them, and changes of the peer are
+    applied to them; with ``to_sender``, what was applied goes back to the peer as well. Of a table ``orders
+    subscribe by rep`` the peer gets the rows whose ``rep`` is ``subscription``. ``keep_log`` is how long the
+    log is kept although every peer has confirmed it. So a peer restored from a backup can get again what it
+    lost. ``hooks`` names an object with the methods of
+    :class:`~triggers.providers.sqlremote.agent.hooks.Hooks`.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
@@ -98,9 +92,14 @@ class LinkSettings(BaseModel):
         """Return tables, by default those of the link, with the rows that its peer subscribes to.
 
         Raises:
-            ConfigurationError: one of them names no table.
+            ConfigurationError: one of them names no table, or one that another has named.
         """
-        return [Declared.parse(table, self.subscription) for table in tables or self.tables]
+        declared = [Declared.parse(table, self.subscription) for table in tables or self.tables]
+        names = [table.name for table in declared]
+        if len({*names}) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ConfigurationError("tables", f"{twice} is named twice", "name each table once")
+        return declared
 
     @property
     def publishing(self) -> PublisherSettings:
@@ -117,7 +116,7 @@ class LinkSettings(BaseModel):
         return SubscriberSettings(
             message_size=self.message_size,
             patience=self.patience,
-            poll_interval=self.poll,
+            poll=self.poll,
             max_gap_age=self.max_gap_age,
             max_gap_messages=self.max_gap_messages,
             repeat_after=self.repeat_after,
@@ -147,8 +146,10 @@ class LinkSettings(BaseModel):
         Raises:
             ConfigurationError: one of them cannot work.
         """
-        for address in (self.inbox, self.outbox):
-            check_address(address)
+        with _within(link):
+            check_address(self.inbox, setting="inbox")
+            check_address(self.outbox, setting="outbox")
+            _ = self.publishing, self.receiving, self.schedule, self.declared()
         if self.inbox == self.outbox:
             raise ConfigurationError(
                 f"links.{link}", "inbox and outbox are the same", "give each end its own"
@@ -160,7 +161,6 @@ class LinkSettings(BaseModel):
                 f"links.{link}.capture", "no table is named", 'write tables = ["orders"], or leave it out'
             )
         self._check_subscription(link)
-        _ = self.publishing, self.receiving, self.schedule
         return self if self.publication else self.model_copy(update={"publication": link})
 
     def _check_subscription(self, link: str) -> None:
@@ -226,6 +226,15 @@ class RemoteSettings(BaseModel):
                 "leave consolidated out of the other links",
             )
         return self.model_copy(update={"links": links})
+
+
+@contextmanager
+def _within(link: str) -> Generator[None]:
+    """Let errors name the link of their setting."""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise ConfigurationError(f"links.{link}.{error.setting}", error.problem, error.remedy) from error
 
 
 def _refuse_different_tables(links: Mapping[str, LinkSettings]) -> None:

@@ -1,7 +1,9 @@
 """Links over SQLite and PostgreSQL: order, exactly once, gaps, errors, hubs, schedules, resets."""
 
+import json
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +14,12 @@ from history.memory import MemoryHistory
 from history.sql.links.history import uuid_of
 from history.sql.links.watermark import reset_on
 from history.store import Epoch, Offset
+from history.store.parking import ParkedKind
 from tests.integration.providers.sqlremote.link_ends import ORDERS, Side, both, insert, linked
 from tests.unit.helpers.lossy import Fate, LossyCarrier, seeded_fates
 from triggers import ConfigurationError, Message, Status, trigger
 from triggers.operations.running import run_parked
-from triggers.providers.sqlremote.agent.end import LinkBusyError
+from triggers.providers.sqlremote.agent.end import LinkBusyError, utc_now
 from triggers.providers.sqlremote.links import fresh_epoch
 
 LATER = Epoch("29990101T000000000000-a")
@@ -183,6 +186,47 @@ def test_a_transaction_that_fails_may_halt_the_link(link_databases: Sequence[str
         assert (y.got, y.s) == (["a", "poison", "b"], (3, 0))
 
 
+def nested(levels: int) -> list[Any]:
+    made: list[Any] = []
+    for _ in range(levels):
+        made = [made]
+    return made
+
+
+@pytest.mark.parametrize(
+    "operation",
+    ["no JSON", "[" * 100_000 + "]" * 100_000, json.dumps(nested(230))],
+    ids=["no-json", "endless", "deep"],
+)
+def test_a_transaction_that_cannot_be_read_is_parked_or_halts_the_link(
+    link_databases: Sequence[str], operation: str
+) -> None:
+    with linked(link_databases) as (x, y):
+        x.commit("a")
+        both(x, y)
+        for name in "bbc":
+            x.commit(name)
+        with x.engine.begin() as connection:
+            connection.execute(
+                text("UPDATE doubtless_link_log SET operation = :operation WHERE commit_offset IN (2, 3)"),
+                {"operation": operation},
+            )
+
+        y.leave()
+        y.restart(on_apply_error="halt")
+        both(x, y, rounds=2)
+        assert (y.got, y.s) == (["a"], (1, 0))
+        assert "the transaction at 2 cannot be applied" in (y.row().stopped or "")
+
+        drive(y.links.history.watermarks.stop("orders", None))
+        y.leave()
+        y.restart(on_apply_error="park")
+        both(x, y, rounds=2)
+        assert (y.got, y.s) == (["a", "c"], (4, 0))
+        parked = drive(y.links.history.parking.list())
+        assert [one.kind for one in parked] == [ParkedKind.UNREADABLE] * 2
+
+
 def test_a_transient_failure_is_tried_again_before_anything_else(pair: tuple[Side, Side]) -> None:
     x, y = pair
     y.service = away_for("b", times=2)
@@ -312,6 +356,70 @@ def test_the_gate_opens_every_so_often(link_databases: Sequence[str]) -> None:
         assert (x.p[0], x.row().watermark.outgoing.log_send) == (1, 1)
         both(x, y, rounds=6)
         assert (x.p[0], y.got) == (2, ["a", "b"])
+
+
+def test_a_link_with_nothing_to_send_does_not_open_the_gate_of_another(tmp_path: Path) -> None:
+    every = {"send": "every 00:10:00"}
+    x = Side("x", "y", f"sqlite:///{tmp_path}/x.db", settings=every, names=("orders", "b"))
+    x.commit("for both")
+    for name in x.names:
+        x.run(name)
+    drive(x.links.history.watermarks.stop("b", "for a while"))
+
+    sent: list[int] = []
+    for number in range(40):
+        x.clock.pass_by()
+        x.commit(number)
+        for name in x.names:
+            x.run(name)
+        sent.append(x.p[0])
+    x.leave()
+    x.engine.dispose()
+
+    assert len({*sent}) == 5, "what was sent at first, and four times since"
+
+
+def test_a_program_that_runs_now_and_then_sends_at_the_time_of_the_day(
+    link_databases: Sequence[str],
+) -> None:
+    with linked(link_databases, send="at 22:00") as (x, y):
+        x.clock.now = y.clock.now = utc_now()
+        x.commit("a")
+        for _ in range(24):
+            x.leave()
+            x.restart()
+            x.run()
+            x.clock.pass_by(timedelta(hours=1))
+        y.run()
+
+        assert y.got == ["a"]
+
+
+def test_ends_with_different_message_sizes_are_noticed(
+    link_databases: Sequence[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with linked(link_databases) as (x, y):
+        y.leave()
+        y.restart(message_size=1000)
+        x.commit("a" * 5000)
+        both(x, y)
+
+        assert (y.got, y.s) == ([], (0, 0))
+        (told,) = [record for record in caplog.records if record.name.endswith("agent.incoming")]
+        assert (told.levelname, "message_size=1000" in told.getMessage()) == ("WARNING", True)
+
+
+def test_a_link_keeps_its_publication(tmp_path: Path) -> None:
+    x = Side("x", "y", f"sqlite:///{tmp_path}/x.db")
+    x.leave()
+    x.restart(publication="sales")
+
+    with pytest.raises(ConfigurationError) as raised:
+        drive(x.links.setup("orders"))
+
+    assert raised.value.setting == "links.orders.publication"
+    x.leave()
+    x.engine.dispose()
 
 
 def test_a_message_from_nobody_is_kept_aside_and_told_of(

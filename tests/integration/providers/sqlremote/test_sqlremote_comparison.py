@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from history.errors import ConfigurationError
+from history.bridge import drive
+from history.errors import ConfigurationError, HistoryUnavailableError
 from tests.integration.providers.sqlremote.link_ends import Side, linked
 from triggers.providers.sqlremote.comparison import Difference, compare, digests, opened, opened_end, write
+from triggers.providers.sqlremote.extraction.extract import extract
+from triggers.testing.redis_server import free_port
 
 TABLES = ["customers", "lines"]
 CUSTOMERS = "CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, n NUMERIC(9, 2))"
@@ -26,6 +29,26 @@ def pair(link_databases: Sequence[str]) -> Iterator[tuple[Side, Side]]:
 def compared(x: Side, y: Side, tables: Sequence[str] = TABLES) -> list[Difference]:
     with opened(x.url, tables) as here, opened_end(y.url, tables) as there:
         return list(compare(here, there))
+
+
+def test_a_database_that_does_not_answer_is_no_difference() -> None:
+    url = f"postgresql://nobody@127.0.0.1:{free_port()}/nothing"
+
+    with pytest.raises(HistoryUnavailableError), opened(url, TABLES):
+        raise AssertionError("nothing answers there")
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with linked([f"sqlite:///{tmp_path}/{name}.db" for name in "xy"], tables=["lines"]) as (x, _):
+        x.execute(LINES)
+        before = x.row()
+        with opened(x.url, ["lines"]) as here, pytest.raises(ConfigurationError) as written:
+            write(here, tmp_path / "none" / "sums")
+        with pytest.raises(ConfigurationError) as extracted:
+            drive(extract(x.links, "orders", tmp_path / "none" / "file"))
+
+        assert [written.value.setting, extracted.value.setting] == ["file", "file"]
+        assert x.row() == before
 
 
 def test_each_difference_is_found_and_named(pair: tuple[Side, Side]) -> None:

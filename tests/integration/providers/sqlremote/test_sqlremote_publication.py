@@ -12,6 +12,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.sql.links.history import LinkHistory
 from history.store.watermark import MAX_OFFSET, Offset
+from tests.fixtures.databases import engine_at
 from tests.fixtures.threads import in_threads
 from tests.integration.providers.sqlremote.link_ends import ORDERS
 from triggers.providers.sqlremote.publication.log import LinkLog
@@ -77,6 +78,24 @@ def test_a_savepoint_takes_back_only_what_is_its_own(engine: Engine, history: Li
         ORDERS.append(connection, "d")
 
     assert committed(history) == [(1, b'["b","d"]')]
+
+
+def test_an_offset_that_a_savepoint_took_back_may_belong_to_another_transaction(postgres_url: str) -> None:
+    history = LinkHistory.from_url(postgres_url)
+    drive(history.watermarks.end())
+    with engine_at(postgres_url) as engine, engine.connect() as first, engine.connect() as second:
+        first.execute(text("SELECT 1"))
+        nested = first.begin_nested()
+        ORDERS.append(first, "a")
+        nested.rollback()
+        ORDERS.append(second, "b")
+        second.commit()
+        ORDERS.append(first, "c")
+        ORDERS.append(first, "d")
+        first.commit()
+
+    assert committed(history) == [(1, b'["b"]'), (2, b'["c","d"]')]
+    drive(history.close())
 
 
 def test_a_transaction_that_a_text_ends_is_noticed(engine: Engine, history: LinkHistory) -> None:

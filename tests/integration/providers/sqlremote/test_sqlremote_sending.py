@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +31,17 @@ def arrived(x: Side, y: Side, count: int) -> list[Message]:
         found.append(received.message)
     assert drive(receiver.receive(1, timedelta(0))) == []
     return found
+
+
+def test_a_link_that_only_receives_refuses_messages(tmp_path: Path) -> None:
+    x = Side("x", "y", f"sqlite:///{tmp_path}/x.db", settings={"direction": "receive"})
+
+    with pytest.raises(ConfigurationError) as raised:
+        drive(x.links.send("link:orders", [Message(body=1)]))
+
+    assert raised.value.setting == "links.orders.direction"
+    x.leave()
+    x.engine.dispose()
 
 
 def test_each_message_of_a_call_is_a_transaction_with_an_identity_of_its_own(pair: tuple[Side, Side]) -> None:

@@ -172,7 +172,7 @@ class AgentState:
 
     async def halt(self, reason: str) -> None:
         """Stop the link until somebody decides."""
-        await self.history.watermarks.stop(self.link, reason)
+        await self.history.watermarks.halt(self.link, reason)
         self.stopped = reason
         _log.error("link %s stopped: %s", self.link, reason, extra={"trigger": f"link:{self.link}"})
         self.hooks.shutdown(self.link, reason)

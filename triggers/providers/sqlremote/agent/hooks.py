@@ -50,7 +50,7 @@ def load_hooks(name: str | None) -> Hooks:
     """Return the hooks that ``package.module:object`` names: an object, or a class to be called.
 
     Raises:
-        ConfigurationError: the object does not exist.
+        ConfigurationError: the object does not exist, or lacks one of the methods.
     """
     if name is None:
         return Hooks()
@@ -59,4 +59,12 @@ def load_hooks(name: str | None) -> Hooks:
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigurationError("hooks", f"{name!r}: {error}", "write 'package.module:object'") from error
     made: Hooks = hooks() if isinstance(hooks, type) else hooks
+    methods = [method for method in vars(Hooks) if not method.startswith("_")]
+    missing = next((method for method in methods if not callable(getattr(made, method, None))), None)
+    if missing is not None:
+        raise ConfigurationError(
+            "hooks",
+            f"{name!r} has no method {missing}",
+            "derive its class from triggers.providers.sqlremote.Hooks",
+        )
     return made

@@ -120,7 +120,14 @@ class IncomingHalf:
         except UntrustedError as error:
             await Quarantine(end.history, end.link).keep(name, data, str(error))
             await self._take(sub.garbled(end.subscriber, name))
-        except MangledError:
+        except MangledError as error:
+            # Also the only trace of ends with different settings: the peer would send it again and again.
+            _log.warning(
+                "link %s: a message is damaged and discarded: %s",
+                end.link,
+                error,
+                extra={"trigger": f"link:{end.link}"},
+            )
             await self._take(sub.garbled(end.subscriber, name))
         else:
             await self._judge(packet, name)

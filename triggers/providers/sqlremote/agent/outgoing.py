@@ -5,7 +5,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from history.store.watermark import Epoch, Offset, Outgoing
+from history.store.watermark import Epoch, Offset, Outgoing, began
 from triggers.providers.sqlremote.agent.end import AgentState
 from triggers.providers.sqlremote.protocol import publisher as pub
 from triggers.providers.sqlremote.protocol.alarms import Alarm
@@ -125,7 +125,8 @@ class OutgoingHalf:
         if self._opened is not None and self._opened <= now:  # else the clock was set back
             last = self._opened if last is None else max(last, self._opened)
         if schedule.frequency == "D" and last is None:
-            last = self._opened = now
+            # Also a program that runs only once a day comes to this time.
+            last = self._opened = min(now, began(end.publisher.columns.epoch) or now)
         others: list[datetime | None] = []
         if schedule.frequency == "P":
             others = [
@@ -133,7 +134,6 @@ class OutgoingHalf:
                 for row in await end.history.watermarks.read_all()
                 if (row.frequency, row.send_time) == ("P", schedule.send_time) and row.link != end.link
             ]
-            others = [other for other in others if other is not None and (last is None or other < last)]
         if schedule.due(last, now=now, others=others):
             self._opened = now
             end.publisher = pub.let_send(end.publisher, end.log_end)

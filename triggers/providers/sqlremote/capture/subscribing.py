@@ -25,8 +25,9 @@ def stopped_after(before: LinkRow, after: LinkRow) -> str | None:
     stopped = after.stopped
     if before.subscription == after.subscription or _is_new(before):
         return stopped
-    if stopped == str(subscription_changed(after.link, after.subscription)):
-        return None
+    undone = str(subscription_changed(after.link, after.subscription))
+    if stopped is not None and stopped.endswith(undone):
+        return stopped.removesuffix(undone).removesuffix("; ") or None
     if stopped is not None and awaits_extract(stopped):
         return stopped
     return _with(stopped, str(subscription_changed(before.link, before.subscription)))
@@ -44,6 +45,12 @@ async def stop_subscribers(connection: AnyConnection, *, publication: str, table
 def only_receives(stopped: str | None) -> bool:
     """Whether a link that is stopped for this reason still receives."""
     return stopped is not None and stopped.startswith(AlarmKind.SUBSCRIPTION_CHANGED)
+
+
+def extract_awaited(stopped: str | None) -> str | None:
+    """Return the reason without other reasons if the link needs an extract for its peer; else None."""
+    _, kind, rest = (stopped or "").partition(AlarmKind.SUBSCRIPTION_CHANGED)
+    return f"{kind}{rest}" or None
 
 
 def _with(stopped: str | None, alarm: str) -> str:

@@ -69,7 +69,7 @@ class Carrier(Protocol):
         ...
 
 
-def check_address(address: str) -> str:
+def check_address(address: str, *, setting: str = "address") -> str:
     """Return an address that is a plain name.
 
     Raises:
@@ -77,6 +77,6 @@ def check_address(address: str) -> str:
     """
     if _ADDRESS.fullmatch(address) is None:
         raise ConfigurationError(
-            "address", f"{address!r} is not a plain name", "use letters, digits, '-', '_' and '.'"
+            setting, f"{address!r} is not a plain name", "use letters, digits, '-', '_' and '.'"
         )
     return address

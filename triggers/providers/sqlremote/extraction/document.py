@@ -99,15 +99,24 @@ def hidden_beside(file: Path) -> Path:
 
 @contextmanager
 def writing(hidden: Path) -> Generator[Writer]:
-    """Write a file that only this user may read; it is on the disk when the block ends."""
-    hidden.unlink(missing_ok=True)
-    create_private(hidden)
-    with hidden.open("wb") as file:
-        writer = Writer(file)
-        yield writer
-        writer.end()
-        file.flush()
-        os.fsync(file.fileno())
+    """Write a file that only this user may read; it is on the disk when the block ends.
+
+    Raises:
+        ConfigurationError: it cannot be written.
+    """
+    try:
+        hidden.unlink(missing_ok=True)
+        create_private(hidden)
+        with hidden.open("wb") as file:
+            writer = Writer(file)
+            yield writer
+            writer.end()
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise ConfigurationError(
+            "file", f"{hidden} cannot be written: {error.strerror}", "name a file in another folder"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ file has its name, the link's peer stops with EPOCH_MISMATCH until another extra
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
@@ -20,7 +20,7 @@ from history.errors import ConfigurationError
 from history.sql.database.engine import AnyConnection, execute, fetch
 from history.sql.links.watermark import LinkRow, reset_on, row_of
 from history.sql.statements.watermark import LOCK, SUBSCRIBE
-from history.store.watermark import MAX_OFFSET, Epoch, Offset
+from history.store.watermark import MAX_OFFSET, Epoch, Offset, began, new_epoch
 from triggers.providers.sqlremote.capture.declared import Declared
 from triggers.providers.sqlremote.extraction.document import Begin, hidden_beside, writing
 from triggers.providers.sqlremote.extraction.tables import rows_of, shape_of, tables_of, take_time
@@ -129,10 +129,9 @@ def later_than(previous: Epoch) -> Epoch:
     if fresh > previous:
         return fresh
     instant, _, token = fresh.partition("-")
-    try:
-        moment = datetime.strptime(previous.partition("-")[0], "%Y%m%dT%H%M%S%f").replace(tzinfo=UTC)
-    except ValueError as error:
+    moment = began(previous)
+    if moment is None:
         raise ConfigurationError(
             "epoch", f"{previous} is none of ours, and sorts after {instant}", "set up a link of another name"
-        ) from error
-    return Epoch(f"{moment + timedelta(microseconds=1):%Y%m%dT%H%M%S%f}-{token}")
+        )
+    return new_epoch(moment + timedelta(microseconds=1), token)

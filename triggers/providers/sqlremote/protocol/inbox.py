@@ -21,7 +21,7 @@ class SubscriberSettings:
     Args:
         message_size: bytes of a message at most, the same at both ends; a longer one counts as garbled.
         patience: polls in a row without anything new before missing messages are requested again.
-        poll_interval: from the end of one poll to the start of the next.
+        poll: from the end of one poll to the start of the next.
         max_gap_age: how long a gap may last, however much else arrives; also how long the next part of a
             transaction may take.
         max_gap_messages: how many messages are kept behind a gap.
@@ -34,7 +34,7 @@ class SubscriberSettings:
 
     message_size: int = DEFAULT_MESSAGE_SIZE
     patience: int = 1
-    poll_interval: timedelta = timedelta(minutes=1)
+    poll: timedelta = timedelta(minutes=1)
     max_gap_age: timedelta = timedelta(hours=1)
     max_gap_messages: int = 200
     repeat_after: timedelta = timedelta(minutes=1)
@@ -45,7 +45,7 @@ class SubscriberSettings:
         for setting in ("patience", "max_gap_messages", "group"):
             if getattr(self, setting) < 1:
                 raise ConfigurationError(setting, "must be 1 or more", "give 1 or more")
-        for setting in ("poll_interval", "max_gap_age", "repeat_after"):
+        for setting in ("poll", "max_gap_age", "repeat_after"):
             if getattr(self, setting) <= timedelta(0):
                 raise ConfigurationError(setting, "is not positive", "give a time to wait")
 

@@ -32,6 +32,9 @@ ENVELOPE_SIZE: Final = 320
 #: Below this the envelope would be most of the message.
 MIN_MESSAGE_SIZE: Final = 512
 
+#: The column of ``sysremoteuser`` holds no larger one, and a message is built in memory.
+MAX_MESSAGE_SIZE: Final = 2**31 - 1
+
 _MARK: Final = "doubtless-link-1"
 _EPOCH = re.compile(r"[0-9A-Za-z._-]{1,48}")
 _ABSENT: Final = "none"
@@ -82,8 +85,11 @@ def capacity(message_size: int) -> int:
     """Return how many bytes of records fit into a message of ``message_size`` bytes.
 
     Raises:
-        ConfigurationError: none fit.
+        ConfigurationError: none fit, or the size is too large to store.
     """
+    if message_size > MAX_MESSAGE_SIZE:
+        problem = f"{message_size} bytes are too many"
+        raise ConfigurationError("message_size", problem, f"give at most {MAX_MESSAGE_SIZE}")
     if message_size < MIN_MESSAGE_SIZE:
         problem = f"{message_size} bytes leave no room for work"
         raise ConfigurationError("message_size", problem, f"give at least {MIN_MESSAGE_SIZE}")
@@ -111,7 +117,7 @@ def decode(data: bytes, limit: int = DEFAULT_MESSAGE_SIZE) -> Packet:
         MangledError: it is longer, or not as it was sent. It counts as never arrived.
     """
     if len(data) > limit:
-        raise MangledError(f"{len(data)} bytes are more than {limit}")
+        raise MangledError(f"{len(data)} bytes are more than message_size={limit}; give both ends the same")
     sealed, seal = data[:-DIGEST_SIZE], data[-DIGEST_SIZE:]
     if checksum(sealed) != seal:
         raise MangledError("the checksum does not match")

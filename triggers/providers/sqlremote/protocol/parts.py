@@ -28,14 +28,10 @@ class MangledError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """One committed transaction: the offset of its COMMIT and its operations, as bytes.
-
-    ``origin`` is the peer if the work came from it; None for the application's own work.
-    """
+    """One committed transaction: the offset of its COMMIT and its operations, as bytes."""
 
     offset: Offset
     data: bytes
-    origin: str | None = None
 
 
 class PacketRecord(NamedTuple):

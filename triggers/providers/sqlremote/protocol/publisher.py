@@ -114,11 +114,6 @@ def let_send(state: PublisherState, log_end: Offset) -> PublisherState:
     return replace(state, columns=watermark.let_send(state.columns, log_end))
 
 
-def eligible(log: Iterable[Transaction], peer: str) -> Iterator[Transaction]:
-    """Leave out what came from the peer itself: it is not echoed."""
-    return (transaction for transaction in log if transaction.origin != peer)
-
-
 def packets(
     state: PublisherState,
     transactions: Iterable[Transaction],
@@ -128,7 +123,7 @@ def packets(
 ) -> Iterator[Packet]:
     """Build the messages that may go now, in order; lazily, so that little is held at a time.
 
-    ``transactions`` are the eligible ones after ``log_sent``, in the order of their offsets; ``report`` is
+    ``transactions`` are those for the peer after ``log_sent``, in the order of their offsets; ``report`` is
     this end's report about the other direction. ``tails`` are the chains of the log up to some offsets. If
     the chain of ``log_sent`` is among them, the chains of the sent transactions are added, and sent.
     """

@@ -52,14 +52,15 @@ class Schedule:
         """Whether the gate opens now.
 
         ``last`` is when this peer was served, and ``others`` when the peers with the same period were: they
-        are served together. A new peer with a period is due immediately; with a time, at that time.
+        are served together. Another peer that was due already when this one was served had nothing to get,
+        and does not count. A new peer with a period is due immediately; with a time, at that time.
         A peer that was served in the future is due: the clock was set back since.
         """
         if self.time is None or (last is not None and last > now):
             return True
         if self.frequency == "P":
-            served = [last, *others]
-            return any(last is None or last + self.time <= now for last in served)
+            dues = [other + self.time for other in others if other is not None]
+            return last is None or last + self.time <= now or any(last < due <= now for due in dues)
         # The latest such time of the day that is over: due, unless it was served since.
         today = now.replace(hour=0, minute=0, second=0, microsecond=0) + self.time
         latest = today if today <= now else today - _DAY

@@ -90,7 +90,9 @@ class Seal:
         if self.keys:
             data = self._checked(data, sender, receiver)
         if len(data) > self.largest:
-            raise MangledError(f"{len(data)} bytes are more than {self.largest}")
+            raise MangledError(
+                f"{len(data)} bytes do not fit into message_size={self.message_size}; give both ends the same"
+            )
         if data[: len(_MARK)] != _MARK or len(data) < _HEAD:
             raise MangledError("the envelope is missing")
         flags, body = data[_HEAD - 1], data[_HEAD:]
@@ -114,7 +116,9 @@ class Seal:
         except zlib.error as error:
             raise MangledError("it cannot be decompressed") from error
         if not inflate.eof:
-            raise MangledError("it is cut off, or longer than a message may be")
+            raise MangledError(
+                f"it is cut off, or longer than message_size={self.message_size}; give both ends the same"
+            )
         return data
 
 

@@ -156,7 +156,7 @@ def reported(
 
 def next_poll(finished: datetime, settings: SubscriberSettings) -> datetime:
     """Return when the next poll begins, after a poll that ended at ``finished``."""
-    return finished + settings.poll_interval
+    return finished + settings.poll
 
 
 def _thrown_away(state: SubscriberState, handle: str, verdict: Verdict) -> SubscriberStep:

@@ -1,6 +1,5 @@
 """Reading the transaction log of a publication, and deleting what every peer has."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -8,6 +7,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, cast
 
+from history.json_text import read_json
 from history.sql.database.engine import AnyConnection, AnyRow, execute, fetch
 from history.sql.links.watermark import SqlWatermarks
 from history.sql.statements.dialects import statement
@@ -160,9 +160,9 @@ def operations_of(transaction: Transaction) -> list[object]:
     """Return the operations of a transaction, in their order.
 
     Raises:
-        ValueError: its bytes are not a JSON array.
+        ValueError: its bytes are not a JSON array, or it is nested too deeply.
     """
-    read: Any = json.loads(transaction.data)
+    read = read_json(transaction.data).value
     if not isinstance(read, list):
         raise ValueError("the transaction is not a list of operations")  # noqa: TRY004  (of bytes, not of a type)
     return cast("list[object]", read)

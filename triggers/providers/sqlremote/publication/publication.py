@@ -18,7 +18,7 @@ from history.errors import ConfigurationError
 from history.sql.callers import callers_own
 from history.sql.database.engine import AnyConnection, execute_each, fetch
 from history.sql.links.history import applying
-from history.sql.statements.dialects import statement
+from history.sql.statements.dialects import Dialect, statement
 from history.store.watermark import Offset
 
 #: The connections and sessions to which an operation can be appended.
@@ -27,12 +27,25 @@ Transaction = Connection | Session | AsyncConnection | AsyncSession
 #: Under this key a connection remembers the offset of its open transaction, and the transaction.
 _NUMBERED: Final = "doubtless_published"
 
-# The next offset, or again the one of this transaction; locks the counter until it ends.
+# The next offset, or again the one of this transaction; locks the counter until it ends. PostgreSQL unlocks
+# the counter when a savepoint is rolled back, so another transaction may have that offset then. A setting of
+# the transaction is rolled back with the savepoint, so it says whether the offset is still its own.
 NUMBER = statement(
     """UPDATE doubtless_link_end
-    SET operations = CASE WHEN last_offset = :mine THEN operations ELSE 0 END + :count,
-        last_offset = last_offset + CASE WHEN last_offset = :mine THEN 0 ELSE 1 END
-    WHERE id = 1 RETURNING last_offset, operations"""
+    SET operations = CASE WHEN {mine} THEN operations ELSE 0 END + :count,
+        last_offset = last_offset + CASE WHEN {mine} THEN 0 ELSE 1 END
+    WHERE id = 1 RETURNING last_offset, operations{noted}""",
+    words={
+        "mine": {
+            Dialect.SQLITE: "last_offset = :mine",
+            Dialect.POSTGRESQL: "last_offset = :mine "
+            "AND CAST(last_offset AS TEXT) = current_setting('doubtless.offset', TRUE)",
+        },
+        "noted": {
+            Dialect.SQLITE: "",
+            Dialect.POSTGRESQL: ", set_config('doubtless.offset', CAST(last_offset AS TEXT), TRUE)",
+        },
+    },
 )
 
 APPEND = statement(
@@ -103,7 +116,7 @@ class Publication:
             raise ConfigurationError(
                 "publication", "its log does not exist yet", "create it with: doubtless sqlremote setup"
             )
-        ((offset, total),) = rows
+        offset, total, *_ = rows[0]
         if mine != offset:
             sync.info[_NUMBERED] = (offset, sync.get_transaction())
             _watch(sync)

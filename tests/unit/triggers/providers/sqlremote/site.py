@@ -55,6 +55,8 @@ class Site:
     publishing: PublisherSettings
     receiving: SubscriberSettings
     log: list[Transaction] = field(default_factory=list[Transaction])
+    #: By which peer a transaction came; None if it is the application's own.
+    origins: dict[Offset, str | None] = field(default_factory=dict[Offset, str | None])
     applied: list[bytes] = field(default_factory=list[bytes])
     messages: int = 0
     deaths: int = 0
@@ -71,7 +73,8 @@ class Site:
         self.subscriber = sub.opened(self.row.incoming)
 
     def commit(self, data: bytes, step: int = 1, origin: str | None = None) -> None:
-        self.log.append(Transaction(Offset(self.log_end + step), data, origin))
+        self.log.append(Transaction(Offset(self.log_end + step), data))
+        self.origins[self.log_end] = origin
 
     @property
     def log_end(self) -> Offset:
@@ -80,7 +83,12 @@ class Site:
     @property
     def committed(self) -> list[bytes]:
         """The transactions that the application wrote here, without those from the peer."""
-        return [one.data for one in self.log if one.origin is None]
+        return [one.data for one in self.log if self.origins[one.offset] is None]
+
+    @property
+    def eligible(self) -> list[Transaction]:
+        """The transactions that the peer gets: all but its own."""
+        return [one for one in self.log if self.origins[one.offset] != self.peer]
 
     def resize(self, message_size: int) -> None:
         self.publishing = replace(self.publishing, message_size=message_size)
@@ -120,10 +128,9 @@ class Site:
     def _send(self) -> None:
         self.publisher = pub.let_send(self.publisher, self.log_end)
         self._store()
-        work = list(pub.eligible(self.log, self.peer))
         tail = self.tail(self.publisher.columns.log_sent)
         tails = {} if tail is None else {self.publisher.columns.log_sent: tail}
-        for packet in pub.packets(self.publisher, work, self.publishing, tails=tails):
+        for packet in pub.packets(self.publisher, self.eligible, self.publishing, tails=tails):
             said = self._say()
             self._put(replace(packet, report=said))
             self.publisher = pub.sent(
@@ -171,7 +178,7 @@ class Site:
         """The chain of the log up to an offset."""
         columns = self.publisher.columns
         tail = columns.chain
-        for one in pub.eligible(self.log, self.peer):
+        for one in self.eligible:
             if tail is not None and columns.confirm_sent < one.offset <= offset:
                 tail = roll(tail, checksum(one.data))
         return tail if offset >= columns.confirm_sent else None

@@ -56,14 +56,6 @@ class TestSending:
 
         assert (link.p, link.publisher.columns.send_count) == ((A, A, 1), 3)
 
-    def test_what_came_from_the_peer_is_not_echoed(self) -> None:
-        link = Bench()
-        own, echo, other = (
-            replace(one, origin=origin) for one, origin in zip(link.log, (None, "y", "z"), strict=True)
-        )
-
-        assert list(pub.eligible([own, echo, other], "y")) == [own, other]
-
     def test_every_message_carries_what_is_said_of_the_other_direction(self) -> None:
         link = Bench()
         link.publisher = pub.let_send(link.publisher, D)

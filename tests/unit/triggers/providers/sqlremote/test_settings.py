@@ -64,6 +64,34 @@ def test_what_cannot_work_is_named(tmp_path: Path, wrong: str, told: str) -> Non
         load(tmp_path, wrong)
 
 
+@pytest.mark.parametrize(
+    ("line", "setting"),
+    [
+        ("poll = inf", "settings"),
+        ("max_gap_age = 1e300", "settings"),
+        ("repeat_after = 1e13", "settings"),
+        ("keep_log = -1", "settings"),
+        ("poll = 0", "links.orders.poll"),
+        ("group = 0", "links.orders.group"),
+        ("message_size = 3000000000", "links.orders.message_size"),
+        ("tables = ['orders', 'lines', 'orders']", "links.orders.tables"),
+        ("tables = ['orders(']", "links.orders.tables"),
+        ("inbox = 'a/b'", "links.orders.inbox"),
+        ("outbox = '..'", "links.orders.outbox"),
+        ("send = 'at noon'", "links.orders.send"),
+    ],
+    ids=lambda value: value.replace(" ", ""),
+)
+def test_an_impossible_value_is_refused_with_its_link(tmp_path: Path, line: str, setting: str) -> None:
+    name = line.partition(" ")[0]
+    lines = [one for one in GOOD.splitlines() if not one.startswith(f"{name} =")]
+
+    with pytest.raises(ConfigurationError, match=name) as raised:
+        load(tmp_path, "\n".join([*lines, line]))
+
+    assert raised.value.setting == setting
+
+
 def test_a_key_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"orders\.key cannot be read"):
         load(tmp_path, GOOD).links["orders"].seal()
@@ -80,7 +108,8 @@ def test_a_period_is_due_when_one_of_those_that_have_it_is() -> None:
     assert hourly.due(None, now=NOON)
     assert not hourly.due(NOON - HOUR / 2, now=NOON)
     assert hourly.due(NOON - HOUR, now=NOON)
-    assert hourly.due(NOON - HOUR / 2, now=NOON, others=[NOON - HOUR])
+    assert hourly.due(NOON - HOUR / 2, now=NOON, others=[None, NOON - HOUR])
+    assert not hourly.due(NOON - HOUR / 2, now=NOON, others=[None, NOON - 2 * HOUR]), "it had nothing to get"
 
 
 def test_a_time_of_the_day_is_due_once_a_day() -> None:
@@ -104,6 +133,8 @@ def test_hooks_are_named_by_a_text() -> None:
     assert isinstance(load_hooks("triggers.providers.sqlremote.agent.hooks:Hooks"), Hooks)
     with pytest.raises(ConfigurationError, match="hooks"):
         load_hooks("nowhere:Hooks")
+    with pytest.raises(ConfigurationError, match="begin"):
+        load_hooks(f"{__name__}:GOOD")
 
 
 def test_there_is_one_consolidated_database_above_an_end(tmp_path: Path) -> None:

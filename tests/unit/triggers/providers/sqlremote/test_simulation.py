@@ -4,7 +4,7 @@
 Hypothesis finds, and can be run again by handing that script to :func:`live_through`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import chain, repeat
@@ -306,8 +306,8 @@ def never_loses_patience(*_: object, **__: object) -> bool:
     return False
 
 
-def everything_is_eligible(log: Iterable[Transaction], _: str) -> Iterator[Transaction]:
-    return iter(log)
+def everything_is_eligible(site: Site) -> list[Transaction]:
+    return site.log
 
 
 #: Planted bugs: the function to replace, and its replacement.
@@ -317,7 +317,7 @@ BREACHES: dict[str, tuple[object, str, object]] = {
     "nothing is asked for again": (subscriber, "loses_patience", never_loses_patience),
     "nothing is sent again": (watermark, "rewind", rewind_without_going_back),
     "what was sent counts as confirmed": (watermark, "confirm", confirm_whatever_was_sent),
-    "what comes from the peer is echoed": (publisher, "eligible", everything_is_eligible),
+    "what comes from the peer is echoed": (Site, "eligible", property(everything_is_eligible)),
 }
 
 

@@ -288,7 +288,7 @@ class TestReports:
         assert sub.report_of(link.subscriber, A) == LinkReport(EPOCH, C, 0)
 
     def test_a_poll_begins_some_time_after_the_last_one_ended(self) -> None:
-        assert sub.next_poll(NOW, SubscriberSettings(poll_interval=3 * MINUTE)) == NOW + 3 * MINUTE
+        assert sub.next_poll(NOW, SubscriberSettings(poll=3 * MINUTE)) == NOW + 3 * MINUTE
 
 
 class TestTheInbox:
@@ -340,7 +340,7 @@ class TestEpochs:
 
 BAD: list[tuple[Any, dict[str, Any]]] = [
     *((SubscriberSettings, {name: 0}) for name in ("patience", "max_gap_messages", "group")),
-    *((SubscriberSettings, {name: timedelta(0)}) for name in ("poll_interval", "max_gap_age")),
+    *((SubscriberSettings, {name: timedelta(0)}) for name in ("poll", "max_gap_age")),
     (SubscriberSettings, {"repeat_after": -MINUTE}),
     (PublisherSettings, {"resend_urgency": -MINUTE}),
     (PublisherSettings, {"probe_after": timedelta(0)}),

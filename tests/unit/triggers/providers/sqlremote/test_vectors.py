@@ -417,12 +417,12 @@ def test_v23_a_row_holds_offsets_of_two_logs() -> None:
     here.read(*here.send(C))
     row = Watermark(peer="y", outgoing=Outgoing(epoch=LATER_EPOCH), incoming=here.subscriber.columns)
     state = pub.let_send(pub.PublisherState(columns=row.outgoing), Offset(30))
-    own = [Transaction(Offset(10), b"ours"), Transaction(Offset(20), b"theirs", "y")]
+    own = [Transaction(Offset(10), b"ours")]
 
     gone = list(
         pub.packets(
             state,
-            pub.eligible(own, "y"),
+            own,
             here.publishing,
             LinkReport(row.incoming.epoch, row.incoming.log_received, 0),
         )
@@ -478,13 +478,3 @@ def test_v26_a_request_that_is_lost() -> None:
 
     link.hear(*reports, *reports)
     assert link.p == (B, B, 1)
-
-
-def test_v27_what_of_the_log_may_be_deleted() -> None:
-    at = {one: Outgoing(epoch=EPOCH, log_sent=D, confirm_sent=one) for one in (B, D)}
-    new = watermark.reset_outgoing(Outgoing(epoch=EPOCH), D, LATER_EPOCH)
-
-    assert watermark.prunable(at.values()) == B
-    assert watermark.prunable([*at.values(), new]) == B
-    assert watermark.prunable([at[D], new]) == D
-    assert watermark.prunable([]) is None
