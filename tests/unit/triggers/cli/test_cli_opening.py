@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from history import open_history
+from history.bridge import drive
 from history.errors import ConfigurationError
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import connected, opened
@@ -125,6 +127,21 @@ def test_a_history_that_cannot_be_looked_into_is_told_with_the_option(url: str |
         pass
 
     assert told in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["shop.db", "a%20b.db", "a#b.db", "file:shop.db?uri=true", "file:shop.db?mode=ro&uri=true"]
+)
+def test_a_file_is_found_however_its_url_names_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    history = open_history(f"sqlite:///{name.replace('=ro', '=rwc')}")
+    drive(history.check())
+    drive(history.close())
+
+    with opened(f"sqlite:///{name}") as store:
+        assert drive(store.triggers()) == []
 
 
 @pytest.mark.parametrize(
