@@ -11,7 +11,6 @@ a transaction that is cut in another way must not be mixed with its earlier part
 ``user_id``; a peer's address, message type and schedule are settings of the link.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NewType
@@ -170,11 +169,6 @@ def adopt_count(row: Incoming, resend_count: int) -> Incoming:
 def note_confirmed(row: Incoming, offset: Offset) -> Incoming:
     """Note that a confirmation of ``offset`` goes out."""
     return replace(row, confirm_received=max(offset, row.confirm_received or ORIGIN))
-
-
-def prunable(rows: Iterable[Outgoing]) -> Offset | None:
-    """Return the offset up to which the log may be deleted, that offset included; None without a peer."""
-    return min((row.confirm_sent for row in rows), default=None)
 
 
 def broken_rules(outgoing: Outgoing, incoming: Incoming, *, log_end: Offset) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The vectors V1 to V27 of the facts, each by its number; those that the seed itself gives are named so.
+"""The vectors V1 to V26 of the facts, each by its number; those that the seed itself gives are named so.
 
 A = 923200, B = 923357, C = 942712, D = 1119170; P is (log_sent, confirm_sent, resend_count), S is
 (log_received, rereceive_count). What needs a database is left to the tests of the tables: that the row of a
@@ -478,13 +478,3 @@ def test_v26_a_request_that_is_lost() -> None:
 
     link.hear(*reports, *reports)
     assert link.p == (B, B, 1)
-
-
-def test_v27_what_of_the_log_may_be_deleted() -> None:
-    at = {one: Outgoing(epoch=EPOCH, log_sent=D, confirm_sent=one) for one in (B, D)}
-    new = watermark.reset_outgoing(Outgoing(epoch=EPOCH), D, LATER_EPOCH)
-
-    assert watermark.prunable(at.values()) == B
-    assert watermark.prunable([*at.values(), new]) == B
-    assert watermark.prunable([at[D], new]) == D
-    assert watermark.prunable([]) is None
