@@ -8,7 +8,8 @@ from sqlalchemy import Engine
 
 from history import ConfigurationError, open_history
 from history.bridge import drive
-from history.sql.database.engine import open_engine
+from history.sql.database.engine import open_engine, parsed_url
+from history.sql.database.probe import server_of
 from triggers.providers.opening import open_provider
 from triggers.providers.sqljms.admin.admin import Admin
 from triggers.providers.sqljms.limbo.limbo import Limbo
@@ -86,3 +87,16 @@ def test_sqlite_waits_as_long_as_the_url_says_or_as_it_can(
     with engine.connect() as connection:
         assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == milliseconds
     engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        ("postgresql://db:5433/shop", "db:5433"),
+        ("postgresql:///shop", "localhost:5432"),
+        ("postgresql:///shop?host=/var/run/postgresql", "/var/run/postgresql"),
+        ("postgresql://db1:5433,db2/shop", "db1:5433,db2:5432"),
+    ],
+)
+def test_a_server_is_named_as_its_url_names_it(url: str, server: str) -> None:
+    assert server_of(parsed_url(url)) == server
