@@ -385,9 +385,10 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
             )
 
     async def triggers(self) -> Sequence[str]:
-        """Name the triggers seen so far."""
+        """Name the triggers with entries or decisions."""
         with self._lock:
-            return sorted({*self._namespaces, *await self._memory.triggers()})
+            named = {name for name, space in self._namespaces.items() if space.entries}
+            return sorted(named.union(await self._memory.triggers()))
 
     async def close(self) -> None:
         """Do nothing: the entries stay until the process ends."""
