@@ -65,9 +65,14 @@ def refuse_absent_file(option: str, url: str) -> None:
     """Refuse a SQLite file that does not exist: opening it would create an empty one."""
     refuse_memory(option, url)
     parts = _split(option, url)
-    file = Path(parts.path.removeprefix("/"))
-    if parts.scheme.startswith("sqlite") and not parts.netloc and not file.exists():
-        raise ConfigurationError(option, f"there is no file {file}", "give the file that the triggers use")
+    if not parts.scheme.startswith("sqlite") or parts.netloc:
+        return
+    from history.sql.database.paths import file_at  # noqa: PLC0415  (loads SQLAlchemy)
+
+    file = file_at(url)
+    if file is not None and not Path(file).exists():
+        problem = f"there is no file {parts.path.removeprefix('/')}"
+        raise ConfigurationError(option, problem, "give the file that the triggers use")
 
 
 def _split(option: str, url: str) -> SplitResult:

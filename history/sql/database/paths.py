@@ -6,7 +6,16 @@ A path names the file, or a URI, which is SQLite's own kind of file name.
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 
-from sqlalchemy import URL
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+
+def file_at(url: str) -> str | None:
+    """Return the whole path of the file at a SQLite URL; None if it is in memory, or not a URL."""
+    try:
+        return file_of(make_url(url))
+    except (ArgumentError, ValueError):
+        return None
 
 
 def file_of(url: URL) -> str | None:

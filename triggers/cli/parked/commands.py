@@ -2,7 +2,6 @@
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from triggers.cli.parked.options import LOCAL_OPTION, DecisionRequest, with_requ
 from triggers.cli.parked.running import described, run_all
 from triggers.cli.shared.arguments import rate_of
 from triggers.cli.shared.configured import configuration_of
-from triggers.cli.shared.embedded import history_or_file, provider_to_look_into
+from triggers.cli.shared.embedded import provider_to_look_into
 from triggers.cli.shared.general_options import CommandGroup
 from triggers.cli.shared.options import (
     HISTORY_OPTION,
@@ -217,8 +216,6 @@ def run(
 
     state, pace = CliState.of(context), None if rate is None else RunPace(rate_of(rate))
     triggers = collect(module, configuration=configuration_of(state), tasks=True)
-    if not request.local:  # a file of this folder is also the history in which the service runs
-        request = replace(request, history=history_or_file(request.history, state))
     with _lot(request.history, local=request.local) as (lot, store):
         runs, barred = planned(_chosen(lot, store, request, triggers), triggers)
         if barred and (request.parked_ids or not runs):
