@@ -100,6 +100,7 @@ class UpkeepContract:
         assert (list(page.entries), page.cursor) == ([], None)
         assert (stats.trigger, stats.started, stats.completed) == ("nobody's", 0, 0)
         assert await store.purge("nobody's") == 0
+        assert "nobody's" not in await store.triggers()
 
     async def test_purge_removes_only_what_has_expired(self, store: HistoryStore) -> None:
         old = [f"old{n}" for n in range(5)]

@@ -44,6 +44,7 @@ from history.store import (
 )
 from history.store.progress import BatchRecord
 from history.store.records import Fail, Settle, is_done
+from history.support.forks import at_fork, free
 
 #: How many entries or batches one piece of a purge checks.
 PIECE = 1000
@@ -106,6 +107,7 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
     def __init__(self, *, clock: Callable[[], datetime] = _utc_now) -> None:
         self._clock = clock
         self._lock = threading.RLock()
+        at_fork(self._lock, free)
         self._fence = 0
         self._namespaces: dict[str, _Namespace] = {}
         self._memory = MemoryRecords(clock, self._lock, self._change_entry)
@@ -383,9 +385,10 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
             )
 
     async def triggers(self) -> Sequence[str]:
-        """Name the triggers seen so far."""
+        """Name the triggers with entries or decisions."""
         with self._lock:
-            return sorted({*self._namespaces, *await self._memory.triggers()})
+            named = {name for name, space in self._namespaces.items() if space.entries}
+            return sorted(named.union(await self._memory.triggers()))
 
     async def close(self) -> None:
         """Do nothing: the entries stay until the process ends."""

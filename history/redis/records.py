@@ -116,11 +116,20 @@ class RedisRecords:
     async def page(
         self, trigger: str, kind: Kind, *, prefix: bytes = b"", before: bytes | None = None, limit: int = 100
     ) -> Sequence[Record]:
-        """Return some records, the greatest key first: read their keys, then their values."""
+        """Return some records, the greatest key first: read their keys, then their values.
+
+        A record that is deleted between the two reads does not shorten the page: a short page ends a walk.
+        """
         (names,), end = keys_of(trigger, f"{kind.name}:keys"), b"(" + (before or end_of(prefix))
-        read = partial(self._redis.client.zrevrangebylex, names, end, b"[" + prefix, start=0, num=limit)
-        keys: Sequence[bytes] = await self._redis.call(f"reading records ({kind.name})", read)
-        return [record for record in await self.get(trigger, kind, keys) if record is not None]
+        records: list[Record] = []
+        while (left := limit - len(records)) > 0:
+            read = partial(self._redis.client.zrevrangebylex, names, end, b"[" + prefix, start=0, num=left)
+            keys: Sequence[bytes] = await self._redis.call(f"reading records ({kind.name})", read)
+            records += [record for record in await self.get(trigger, kind, keys) if record is not None]
+            if len(keys) < left:
+                break
+            end = b"(" + keys[-1]
+        return records
 
     async def view(self, trigger: str, kinds: Sequence[Kind]) -> View:
         """Return all records of some kinds, with one script."""

@@ -94,6 +94,12 @@ _FAULTS = (
     ),
     _Fault(
         (),
+        r"^Client names cannot contain",
+        "Redis refuses the client_name in the URL: {said}",
+        "use letters, digits and hyphens",
+    ),
+    _Fault(
+        (),
         r"^Protocol error: invalid bulk length",
         "the server takes no value as large as this one",
         "raise its setting `proto-max-bulk-len`, or send less in one message",

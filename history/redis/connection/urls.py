@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from threading import TIMEOUT_MAX
 from typing import Any
 
 import redis
@@ -20,6 +21,9 @@ from history.support.urls import guarded, split_option, split_url
 
 #: Our own options of every URL, in addition to redis-py's.
 OWN_OPTIONS = ("circuit", "durability")
+
+#: The options of a URL that are times.
+_TIMEOUTS = ("socket_timeout", "socket_connect_timeout")
 
 _UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
 
@@ -64,6 +68,11 @@ def _open(url: str, *, setting: str, asyncio: bool, connect: float, answer: floa
         raise ConfigurationError(setting, str(error), REMEDY) from error
     except redis.RedisError as error:
         raise ConfigurationError(setting, f"its URL cannot be used: {error}", REMEDY) from error
+    for name in _TIMEOUTS:
+        seconds = split_option(url, name)[1]
+        if seconds and not 0 < float(seconds) <= TIMEOUT_MAX:  # with 0, a socket does not wait at all
+            problem = f"{name} in its URL must be a number of seconds greater than 0, not {seconds!r}"
+            raise ConfigurationError(setting, problem, "correct it, or leave it out")
     return client
 
 

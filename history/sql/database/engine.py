@@ -49,7 +49,7 @@ from history.sql.database.files import (
 from history.sql.database.forks import pooled_of, survive_forks
 from history.sql.database.nesting import DO_NOT_WAIT_LONG, is_inside
 from history.sql.database.paths import file_of
-from history.sql.database.postgresql import open_postgresql, with_hosts
+from history.sql.database.postgresql import number_in, open_postgresql, with_hosts
 from history.sql.database.silence import is_no_reply
 from history.sql.database.turns import LOOK_SECONDS, connect_in_turn, is_detached
 from history.sql.statements.dialects import Dialect, Sql, Statement, statement
@@ -70,6 +70,9 @@ Step = Callable[[AnyConnection], Awaitable[T]]
 
 #: How long a step waits for another writer of the same SQLite file; ``?timeout=`` in the URL changes it.
 BUSY_TIMEOUT_SECONDS = 10.0
+
+#: The longest that SQLite can count, in milliseconds as a 32-bit number: with a longer one it would not wait.
+LONGEST_BUSY_TIMEOUT = 2_147_483
 
 #: After how many pages of 4 KiB SQLite copies its write-ahead log into the file.
 CHECKPOINT_PAGES = 8000
@@ -93,7 +96,7 @@ CONFLICT_ATTEMPTS = 20
 
 
 #: The options of a SQLite URL: those of Python's driver, and those of SQLite's own file names, which it reads
-#: only after ``uri=true``.
+#: only with ``uri=true`` and ``file:`` before the name; else they would be a part of the name.
 SQLITE_OPTIONS = ("timeout", "detect_types", "cached_statements", "uri")
 SQLITE_FILE_OPTIONS = ("mode", "cache", "psow", "nolock", "immutable", "vfs", "modeof")
 
@@ -124,7 +127,8 @@ def _open_engine(url: str | URL, *, asyncio: bool, options: Sequence[str]) -> An
             "history", "a SQLite URL names no host", "use sqlite:///file.db, with three slashes"
         )
     if parsed.get_backend_name() == Dialect.SQLITE:
-        files = SQLITE_FILE_OPTIONS if "uri" in parsed.query else ()
+        is_uri = "uri" in parsed.query and str(parsed.database).startswith("file:")
+        files = SQLITE_FILE_OPTIONS if is_uri else ()
         refuse_unknown(parsed.query, (*options, *SQLITE_OPTIONS, *files), "history")
         engine = _open_sqlite(parsed, asyncio=asyncio)
     elif parsed.drivername in {"postgres", "postgresql", "postgresql+psycopg", "postgresql+psycopg_async"}:
@@ -203,8 +207,8 @@ def _open_sqlite(url: URL, *, asyncio: bool) -> AnyEngine:
             f"SQLite {sqlite3.sqlite_version} is too old",
             f"use a Python with SQLite {'.'.join(map(str, OLDEST_SQLITE))} or later, or PostgreSQL",
         )
-    if "timeout" not in url.query:
-        url = url.update_query_dict({"timeout": str(BUSY_TIMEOUT_SECONDS)})
+    timeout = number_in(url, "timeout", float, BUSY_TIMEOUT_SECONDS, least=0)
+    url = url.update_query_dict({"timeout": str(min(timeout, LONGEST_BUSY_TIMEOUT))})
     # One connection: SQLite has one writer, and threads that queue here wait less than threads that poll its
     # lock. In memory, it is also the only connection that sees the data.
     options: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "pool_size": 1, "max_overflow": 0}

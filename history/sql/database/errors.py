@@ -85,7 +85,11 @@ _POSTGRESQL: tuple[_SettingFault, ...] = (
     ),
     _SettingFault(
         (),
-        r"^invalid (?:connection option|port number|integer value|URI)",
+        # An option that libpq, then psycopg, then the server cannot use; the last is in ``options``.
+        r"^invalid (?:connection option|port number|integer value|URI)|\binvalid \w+ value: "
+        r"|^bad value for connect_timeout"
+        r"|invalid value for parameter|outside the valid range for parameter"
+        r"|FATAL: +(?:unrecognized configuration parameter|invalid command-line argument)",
         "its URL cannot be used",
         "use postgresql://role:password@host/database",
     ),

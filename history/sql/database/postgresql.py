@@ -109,8 +109,8 @@ class Options:
             ConfigurationError: one is not valid.
         """
         return cls(
-            _number(url, "reply_timeout", float, REPLY_TIMEOUT, least=0),
-            int(_number(url, "connections", int, CONNECTIONS, least=1)),
+            number_in(url, "reply_timeout", float, REPLY_TIMEOUT, least=0),
+            int(number_in(url, "connections", int, CONNECTIONS, least=1)),
             {name: str(url.query[name]) for name in TIMEOUTS if name in url.query},
         )
 
@@ -118,7 +118,12 @@ class Options:
 _OURS = {"reply_timeout", "connections", *TIMEOUTS}
 
 
-def _number(url: URL, name: str, convert: type[float], default: float, *, least: int) -> float:
+def number_in(url: URL, name: str, convert: type[float], default: float, *, least: int) -> float:
+    """Return the number in an option of a URL.
+
+    Raises:
+        ConfigurationError: it is not a number, is too small, or has no end.
+    """
     value = url.query.get(name)
     if value is None:
         return default

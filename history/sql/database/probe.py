@@ -15,11 +15,10 @@ from history.sql.database.errors import is_unanswered, translated
 from history.sql.database.silence import is_no_reply
 
 
-def where(url: URL) -> str:
-    """Return the server of a URL, as text."""
-    hosts = url.query.get("host")
-    named = ",".join(hosts) if isinstance(hosts, tuple) else hosts or f"{url.host}:{url.port or 5432}"
-    return f"PostgreSQL at {named}/{url.database}"
+def server_of(url: URL) -> str:
+    """Return the server of a URL, or all its servers, as text."""
+    hosts = url.query.get("host", f"{url.host or 'localhost'}:{url.port or 5432}")
+    return hosts if isinstance(hosts, str) else ",".join(hosts)
 
 
 def circuit_for(engine: Engine | AsyncEngine, *, enabled: bool) -> Circuit:
@@ -27,7 +26,7 @@ def circuit_for(engine: Engine | AsyncEngine, *, enabled: bool) -> Circuit:
     url, waits = engine.url, isinstance(engine, AsyncEngine)
     sync_engine = engine.sync_engine if isinstance(engine, AsyncEngine) else engine
     circuit = Circuit(
-        where(url),
+        f"PostgreSQL at {server_of(url)}/{url.database or ''}",
         partial(answers, sync_engine, waits=waits),
         enabled=enabled and engine.dialect.name == "postgresql",
     )

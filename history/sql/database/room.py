@@ -4,6 +4,7 @@ from sqlalchemy import QueuePool
 
 from history.sql.database.engine import AnyConnection, AnyEngine, fetch
 from history.sql.database.postgresql import POOLED
+from history.sql.database.probe import server_of
 from history.sql.statements.dialects import Dialect, statement
 from history.store.inspection import Room
 
@@ -27,8 +28,7 @@ async def room_of(connection: AnyConnection, engine: AnyEngine) -> Room | None:
     """
     if connection.dialect.name == Dialect.SQLITE:
         return None
-    pool, url = engine.pool, engine.url
-    server = f"{url.host or url.query.get('host', 'localhost')}:{url.port or 5432}"
+    pool, server = engine.pool, server_of(engine.url)
     # -1 means no limit.
     most = pool.size() + max(0, pool._max_overflow) if isinstance(pool, QueuePool) else 1  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     if connection.info.get(POOLED):

@@ -109,20 +109,15 @@ FOLLOW = statement(
 )
 
 # The records of keys that have not expired.
-GET = statement(
-    """
+_GET = """
     SELECT r.key, r.version, r.value, r.changed_at, TRUE AS lives FROM {asked}
     WHERE r.trigger_name = :trigger AND r.kind = :kind AND r.key = w.key AND {lives}
-    """,
-    words=_WORDS,
-)
+"""
+GET = statement(_GET, words=_WORDS)
 
 # The same, and until the end of the transaction nobody else changes them.
 HOLD = statement(
-    sqlite="""
-    SELECT r.key, r.version, r.value, r.changed_at, TRUE AS lives FROM {asked}
-    WHERE r.trigger_name = :trigger AND r.kind = :kind AND r.key = w.key AND {lives}
-    """,
+    sqlite=_GET,
     postgresql="""
     SELECT r.key, r.version, r.value, r.changed_at, TRUE AS lives FROM doubtless_records AS r
     WHERE r.trigger_name = :trigger AND r.kind = :kind AND r.key {keys} AND {lives}

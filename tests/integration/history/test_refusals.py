@@ -212,7 +212,18 @@ class TestPostgresql:
                 "the TLS connection that the URL asks for",
                 id="no TLS",
             ),
-            pytest.param("limited:pw", "/postgres?nonsense=1", "its URL cannot be used", id="unknown option"),
+            *[
+                pytest.param("limited:pw", f"/postgres?{option}", "its URL cannot be used", id=option)
+                for option in (
+                    *("nonsense=1", "connect_timeout=soon", "target_session_attrs=best"),
+                    *(
+                        "statement_timeout=soon",
+                        "lock_timeout=-5",
+                        "options=-cnonsense%3D1",
+                        "options=nonsense",
+                    ),
+                )
+            ],
         ],
     )
     def test_what_stays_so_is_a_matter_of_configuration(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import redis
 
+from history import MemoryHistory
 from history.contract.forks import DONE, ended
 from history.redis.connection.forks import survive_forks
 from history.support.forks import forkable_lock, without_forks
@@ -49,7 +50,11 @@ def of_pool() -> Any:
     return vars(client.connection_pool)["_lock"]
 
 
-@pytest.mark.parametrize("made", [forkable_lock, of_pool])
+def of_memory() -> Any:
+    return vars(MemoryHistory())["_lock"]
+
+
+@pytest.mark.parametrize("made", [forkable_lock, of_pool, of_memory])
 def test_a_lock_that_another_thread_holds_is_free_in_a_child(made: Callable[[], Any]) -> None:
     lock, held, may_end = made(), threading.Event(), threading.Event()
 

@@ -49,6 +49,7 @@ NEVER = [
     "ERR SELECT is not allowed in cluster mode",
     "MOVED 3999 127.0.0.1:6381",
     "ERR Protocol error: invalid bulk length",
+    "ERR Client names cannot contain spaces, newlines or special characters.",
 ]
 
 #: Texts about missing permissions; the last is from Redis 8.

@@ -63,6 +63,19 @@ def test_what_cannot_be_is_refused_when_it_is_opened(url: str, problem: str) -> 
 
 
 @pytest.mark.parametrize("opening", [RedisHistory.from_url, open_provider])
+@pytest.mark.parametrize("option", ["socket_timeout", "socket_connect_timeout"])
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "1e10"])
+@pytest.mark.parametrize("url", ["redis://a", "redis+sentinel://a/orders", "redis+cluster://a"])
+def test_a_time_that_no_socket_can_wait_is_refused(
+    opening: Callable[[str], object], url: str, option: str, seconds: str
+) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        opening(f"{url}?{option}={seconds}")
+
+    assert refused.value.problem.startswith(option)
+
+
+@pytest.mark.parametrize("opening", [RedisHistory.from_url, open_provider])
 @pytest.mark.parametrize(
     "url", ["redis+cluster://127.0.0.1:1,127.0.0.1:2", "redis+sentinel://127.0.0.1:1/orders"]
 )

@@ -4,9 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Engine
 
 from history import ConfigurationError, open_history
 from history.bridge import drive
+from history.sql.database.engine import open_engine, parsed_url
+from history.sql.database.probe import server_of
 from triggers.providers.opening import open_provider
 from triggers.providers.sqljms.admin.admin import Admin
 from triggers.providers.sqljms.limbo.limbo import Limbo
@@ -21,6 +24,7 @@ SQLITE, REDIS = "sqlite:///file.db", "redis://127.0.0.1:1/0"
         (open_history, f"{SQLITE}?timeuot=5", "timeuot", "did you mean timeout?"),
         (open_history, f"{SQLITE}?timeout=5&circiut=off", "circiut", "did you mean circuit?"),
         (open_history, f"{SQLITE}?mode=ro", "mode", "uri, or leave it out"),
+        (open_history, f"{SQLITE}?uri=true&mode=ro", "mode", "uri, or leave it out"),
         (open_history, "sqlite:///file:f.db?uri=true&moed=ro", "moed", "did you mean mode or modeof?"),
         (open_history, "memory://?lease=1", "lease", "such a URL has no options"),
         (open_history, "memory://name?lease=", "lease", "such a URL has no options"),
@@ -63,3 +67,36 @@ def test_those_of_the_driver_are_taken(tmp_path: Path, query: str) -> None:
 
     assert claim.found is None
     drive(history.close())
+
+
+@pytest.mark.parametrize("seconds", ["soon", "-1", "nan", "inf"])
+def test_a_timeout_that_is_no_time_is_refused(seconds: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        open_history(f"{SQLITE}?timeout={seconds}")
+
+    assert refused.value.setting == "timeout"
+
+
+@pytest.mark.parametrize(("seconds", "milliseconds"), [("0.5", 500), ("1e12", 2_147_483_000)])
+def test_sqlite_waits_as_long_as_the_url_says_or_as_it_can(
+    tmp_path: Path, seconds: str, milliseconds: int
+) -> None:
+    engine = open_engine(f"sqlite:///{tmp_path}/h.db?timeout={seconds}", asyncio=False)
+
+    assert isinstance(engine, Engine)
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == milliseconds
+    engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        ("postgresql://db:5433/shop", "db:5433"),
+        ("postgresql:///shop", "localhost:5432"),
+        ("postgresql:///shop?host=/var/run/postgresql", "/var/run/postgresql"),
+        ("postgresql://db1:5433,db2/shop", "db1:5433,db2:5432"),
+    ],
+)
+def test_a_server_is_named_as_its_url_names_it(url: str, server: str) -> None:
+    assert server_of(parsed_url(url)) == server

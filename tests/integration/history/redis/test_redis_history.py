@@ -13,8 +13,19 @@ import redis
 import redis.asyncio
 
 from benchmarks.ledger_week import measure
-from history import ConfigurationError, EntryOutcome, RedisHistory, Settlement, State, Uuid
-from history.bridge import drive
+from history import (
+    ConfigurationError,
+    EntryOutcome,
+    Message,
+    Parked,
+    ParkedKind,
+    RedisHistory,
+    Settlement,
+    State,
+    Uuid,
+)
+from history.beside.parking import label_pages
+from history.bridge import drive, drive_each
 from history.contract.common import state_of
 from history.store import CLAIM_BATCH, BatchOwner
 from tests.fixtures.servers.redis import connected
@@ -354,3 +365,21 @@ def test_the_ledger_shrinks_to_what_is_alive_while_batches_go_on(private_redis: 
     assert found.filled == 5001
     # One batch expires in each second, so some have expired since.
     assert found.alive - 600 < found.left <= found.alive
+
+
+def test_a_message_that_is_removed_meanwhile_ends_no_walk_early(
+    history: RedisHistory, redis_url: str
+) -> None:
+    parked = [
+        Parked(
+            id=id_, trigger_name=TRIGGER, kind=ParkedKind.REJECTED, reason="row 1", message=Message(body="")
+        )
+        for id_ in ("a1", "b2", "c3", "d4")
+    ]
+    drive(history.parking.park(parked))
+    with connected(redis_url) as client:
+        client.hdel(f"doubtless:{{{TRIGGER}}}:label", "c3")  # as after the keys were read
+
+    walk = drive_each(label_pages(history.parking, TRIGGER, limit=2))
+
+    assert [label.id for page in walk for label in page.labels] == ["d4", "b2", "a1"]

@@ -1,4 +1,4 @@
-"""The vectors V1 to V27, each by its number; "seed" in a name marks the vectors from the seed itself.
+"""The vectors V1 to V26, each by its number; "seed" in a name marks the vectors from the seed itself.
 
 A = 923200, B = 923357, C = 942712, D = 1119170; P is (log_sent, confirm_sent, resend_count), S is
 (log_received, rereceive_count). The tests of the tables show the parts that need a database: the row of a
