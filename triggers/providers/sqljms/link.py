@@ -210,10 +210,10 @@ def providers_errors(**words: str) -> Generator[None]:
     try:
         yield
     except DoubtlessError as error:
-        told = as_providers(error, **words)
-        if told is error:
+        translated = as_providers(error, **words)
+        if translated is error:
             raise  # from itself, its causes would have no end
-        raise told from (error.__cause__ or error)
+        raise translated from (error.__cause__ or error)
 
 
 def translated_for_provider(error: DBAPIError, doing: str) -> DoubtlessError:
