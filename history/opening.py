@@ -35,8 +35,6 @@ def open_history(url: str) -> "KeepsBeside":
     Raises:
         ConfigurationError: the scheme is unknown, or (MissingExtraError) its driver is not installed.
     """
-    if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
-        raise ConfigurationError("history", f"{url!r:.60} is not a URL", f"use {HISTORY_URLS}")
     url = dereferenced(url, "history")
     with guarded(url, "history"), without_forks():
         return _opener_of(url, "history")(url)

@@ -27,8 +27,11 @@ def dereferenced(url: str, setting: str) -> str:
     """Return a URL with the referenced text; a URL without a reference stays the same.
 
     Raises:
-        ConfigurationError: the variable or file is missing or empty.
+        ConfigurationError: it is not a text, or the variable or file is missing or empty.
     """
+    if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
+        problem = f"a {type(url).__qualname__} is not a URL"  # not its text, which may hold a password
+        raise ConfigurationError(setting, problem, "give a text such as 'redis://127.0.0.1:6379/0'")
     if is_reference(url):
         url = read_secret(url, setting)
     with guarded(url, setting):

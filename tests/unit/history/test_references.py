@@ -1,11 +1,13 @@
 """URLs that refer to a secret instead of containing it."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from history import ConfigurationError, open_history
 from history.support.references import dereferenced
+from triggers import open_provider
 
 
 def secret(file: Path, data: bytes, mode: int = 0o600) -> None:
@@ -18,6 +20,14 @@ def secret(file: Path, data: bytes, mode: int = 0o600) -> None:
 )
 def test_a_url_without_a_reference_stays_as_it_is(url: str) -> None:
     assert dereferenced(url, "history") == url
+
+
+@pytest.mark.parametrize("url", [None, 42, b"memory://", Path("orders.sqlite3")], ids=repr)
+def test_only_a_text_is_a_url(url: Any) -> None:
+    for opened, option in ((open_history, "history"), (open_provider, "provider")):
+        with pytest.raises(ConfigurationError) as refused:
+            opened(url)
+        assert refused.value.setting == option
 
 
 def test_a_whole_url_may_stand_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
