@@ -6,6 +6,7 @@ runs one with JPype, both share it. It cannot be started again, and does not sur
 """
 
 import atexit
+import gc
 import glob
 import os
 import threading
@@ -92,7 +93,11 @@ def _leave_to_parent() -> None:
     _forked.append(True)
     _starting, _entering = threading.Lock(), threading.Lock()
     _inside.clear()
-    keep_of_parent(_connections)  # collecting them would call Java
+    # Java never answers here. But JPype calls it when Python collects garbage, and when an object of it goes.
+    jpypes = _java._jpype._collect  # noqa: SLF001  (it has no public name)
+    gc.callbacks[:] = [callback for callback in gc.callbacks if callback != jpypes]
+    gc.freeze()
+    keep_of_parent(_connections)
     _connections = {}
     _jpype_config.onexit = False
 

@@ -245,6 +245,34 @@ def test_a_body_that_is_nested_too_deeply_does_not_end_a_process_with_a_java_mac
     assert ended(DEEP, activemq.url).stdout == "refused\n"
 
 
+FORKED = """
+import gc, os, sys, weakref
+from history.bridge import drive
+from triggers.providers.opening import open_provider
+import jpype
+drive(open_provider(sys.argv[1]).ping())
+
+class Holder:
+    pass
+
+gc.disable()
+holder = Holder()
+holder.itself, holder.java = holder, jpype.JClass("java.util.ArrayList")()
+garbage = weakref.ref(holder)
+del holder
+child = os.fork()
+if child == 0:
+    gc.collect()
+    os._exit(0 if garbage() is not None else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_child_does_not_collect_the_java_objects_of_its_parent(activemq: ActiveMqServer) -> None:
+    """To release such an object, Python calls Java, which may be in the middle of a pause for ever."""
+    assert ended(FORKED, activemq.url).stdout == "0\n"
+
+
 def test_what_nobody_should_send_is_parked_with_an_event_and_loses_nothing(
     activemq: ActiveMqServer, queue: str, java_peer: JavaPeer, tmp_path: Path
 ) -> None:
