@@ -24,6 +24,9 @@ _WRITES = ("INSERT", "UPDATE", "DELETE", "WITH", "COMMIT")
 #: Tables that do not count: a consumer reports its state once a second, and this is not about messages.
 _BESIDE = ("doubtless_records",)
 
+#: How long the last run waits for more, in seconds: the leases of the killed run end after one second.
+AFTER_LEASES = 3.0
+
 
 def book(message: Message, connection: Connection, context: MessageContext) -> None:
     """Write an effect and send on; fail as the message says."""
@@ -84,7 +87,7 @@ def main() -> None:
         file, _, point = told.rpartition("=")
         if not in_child(Path(file), int(point), idle=0.6):
             print(point, flush=True)  # noqa: T201  (read by the test)
-        in_child(Path(file), None, idle=0.8)
+        in_child(Path(file), None, idle=AFTER_LEASES)
 
 
 if __name__ == "__main__":
