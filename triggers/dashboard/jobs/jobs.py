@@ -111,10 +111,7 @@ class Jobs:
                 # A store carries a token out once, whatever the trigger: so each share has a separate token.
                 # The audit trail joins the steps of one decision by the part before the first "/".
                 own = decision.model_copy(update={"token": f"{decision.token}/{number}"})
-                queue = self._queues.setdefault((share.trigger, runs), _Queue())
-                queue.turns.append(self._carry_out(job, share, mine[share.trigger], own, queue.loop))
-                if len(queue.turns) == 1:
-                    self._begin(share.trigger, queue, runs=runs)
+                self._line_up((share.trigger, runs), self._carry_out(job, share, mine[share.trigger], own))
         return job
 
     def find(self, key: str | None) -> DecisionJob | None:
@@ -141,11 +138,15 @@ class Jobs:
         if hung := sum(thread.is_alive() for thread in threads):
             _log.warning("%d runs of parked messages did not end: they are In Doubt", hung)
 
-    def _begin(self, trigger: str, queue: _Queue, *, runs: bool) -> None:
-        # Not a thread that Python waits for at its end: its service may hang.
-        thread = Thread(target=self._take_turns, args=((trigger, runs), queue), name="decisions", daemon=True)
-        self._threads[trigger, runs] = thread
-        thread.start()
+    def _line_up(self, key: _Key, turns: _Turns) -> None:
+        queue = self._queues.setdefault(key, _Queue())
+        queue.turns.append(turns)
+        if len(queue.turns) == 1:
+            # Not a thread that Python waits for at its end: its service may hang.
+            self._threads[key] = Thread(
+                target=self._take_turns, args=(key, queue), name="decisions", daemon=True
+            )
+            self._threads[key].start()
 
     def _take_turns(self, key: _Key, queue: _Queue) -> None:
         """Run one turn of the first job of a queue, then put it behind the others, until all end."""
@@ -179,12 +180,7 @@ class Jobs:
             _log.warning(text, trigger.name, text_of(error, redact))
 
     def _carry_out(
-        self,
-        job: DecisionJob,
-        share: Share,
-        labels: Sequence[ParkedLabel],
-        decision: OperatorDecision,
-        loop: asyncio.Runner,
+        self, job: DecisionJob, share: Share, labels: Sequence[ParkedLabel], decision: OperatorDecision
     ) -> _Turns:
         share.begun = True
         try:
@@ -197,7 +193,7 @@ class Jobs:
                         return
                     step = decision.model_copy(update={"token": f"{decision.token}/{number}"})
                     if decision.kind is DecisionKind.RUN:
-                        yield from self._run(job, share, piece, step, store, outcomes, loop)
+                        yield from self._run(job, share, piece, step, store, outcomes)
                     else:
                         self._surveyor.take_out(self._settle(share, piece, step, store))
                     yield 0.0
@@ -244,7 +240,6 @@ class Jobs:
         step: OperatorDecision,
         store: KeepsBeside,
         outcomes: Outcomes,
-        loop: asyncio.Runner,
     ) -> _Turns:
         drive(decide(labels, step, lot=store.parking, store=None))
         waiting, taken, until = deque(labels), list[ParkedLabel](), time.monotonic() + TURN
@@ -254,7 +249,7 @@ class Jobs:
                     yield min(rest, NOTICED)
                     continue
                 label = waiting.popleft()
-                if self._run_one(share, label, store, outcomes, loop):
+                if self._run_one(share, label, store, outcomes):
                     taken.append(label)
                 if time.monotonic() >= until:
                     self._surveyor.take_out(taken)
@@ -271,16 +266,9 @@ class Jobs:
             return f"{job.cancelled_by} cancelled it"
         return "the dashboard was stopped" if self._ending.is_set() else BROKE_OFF
 
-    def _run_one(
-        self,
-        share: Share,
-        label: ParkedLabel,
-        store: KeepsBeside,
-        outcomes: Outcomes,
-        loop: asyncio.Runner,
-    ) -> bool:
+    def _run_one(self, share: Share, label: ParkedLabel, store: KeepsBeside, outcomes: Outcomes) -> bool:
         """Run one message; return whether it is not parked any more."""
-        trigger = self._triggers[label.trigger_name]
+        trigger, loop = self._triggers[label.trigger_name], self._queues[share.trigger, True].loop
         row = run_row(store.parking, label, trigger, self._history, outcomes, loop=loop)
         if row["closed"]:
             share.close(1)
