@@ -5,8 +5,8 @@ options. Then a part of it is read as a port, a database or the name of an optio
 """
 
 import re
-from collections.abc import Collection, Generator
-from contextlib import contextmanager
+from collections.abc import Collection, Generator, Mapping
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
@@ -110,6 +110,24 @@ def refuse_unknown(names: Collection[str], allowed: Collection[str], setting: st
         else:
             remedy = "leave it out: such a URL has no options"
         raise ConfigurationError(setting, f"its URL has an unknown option {name!r}", remedy)
+
+
+def number_in(
+    options: Mapping[str, object], name: str, convert: type[float], default: float, *, least: int
+) -> float:
+    """Return the number in an option of a URL.
+
+    Raises:
+        ConfigurationError: it is not a number, is too small, or has no end.
+    """
+    value = options.get(name)
+    if value is None:
+        return default
+    with suppress(ValueError):
+        number = convert(str(value))
+        if least <= number < float("inf"):
+            return number
+    raise ConfigurationError(name, f"{value!r} in the URL cannot be used", f"give a number, {least} or more")
 
 
 def _unreadable(url: str, setting: str, *, displaced: bool) -> ConfigurationError:

@@ -49,11 +49,11 @@ from history.sql.database.files import (
 from history.sql.database.forks import pooled_of, survive_forks
 from history.sql.database.nesting import DO_NOT_WAIT_LONG, is_inside
 from history.sql.database.paths import file_of
-from history.sql.database.postgresql import number_in, open_postgresql, with_hosts
+from history.sql.database.postgresql import open_postgresql, with_hosts
 from history.sql.database.silence import is_no_reply
 from history.sql.database.turns import LOOK_SECONDS, connect_in_turn, is_detached
 from history.sql.statements.dialects import Dialect, Sql, Statement, statement
-from history.support.urls import guarded, refuse_unknown
+from history.support.urls import guarded, number_in, refuse_unknown
 
 _log = logging.getLogger(__name__)
 
@@ -207,7 +207,7 @@ def _open_sqlite(url: URL, *, asyncio: bool) -> AnyEngine:
             f"SQLite {sqlite3.sqlite_version} is too old",
             f"use a Python with SQLite {'.'.join(map(str, OLDEST_SQLITE))} or later, or PostgreSQL",
         )
-    timeout = number_in(url, "timeout", float, BUSY_TIMEOUT_SECONDS, least=0)
+    timeout = number_in(url.query, "timeout", float, BUSY_TIMEOUT_SECONDS, least=0)
     url = url.update_query_dict({"timeout": str(min(timeout, LONGEST_BUSY_TIMEOUT))})
     # One connection: SQLite has one writer, and threads that queue here wait less than threads that poll its
     # lock. In memory, it is also the only connection that sees the data.

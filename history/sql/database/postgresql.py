@@ -6,7 +6,6 @@ A URL may have libpq's options and ours, see :class:`Options`.
 import json
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -20,6 +19,7 @@ from history.circuit import PROBE_TIMEOUT, PROBING
 from history.errors import ConfigurationError, MissingExtraError
 from history.sql.database.probe import has_answer
 from history.sql.database.silence import Patience, connectors
+from history.support.urls import number_in
 
 #: The options of libpq unless the URL sets others: the engine notices a lost server within half a minute.
 LIBPQ = {
@@ -109,29 +109,13 @@ class Options:
             ConfigurationError: one is not valid.
         """
         return cls(
-            number_in(url, "reply_timeout", float, REPLY_TIMEOUT, least=0),
-            int(number_in(url, "connections", int, CONNECTIONS, least=1)),
+            number_in(url.query, "reply_timeout", float, REPLY_TIMEOUT, least=0),
+            int(number_in(url.query, "connections", int, CONNECTIONS, least=1)),
             {name: str(url.query[name]) for name in TIMEOUTS if name in url.query},
         )
 
 
 _OURS = {"reply_timeout", "connections", *TIMEOUTS}
-
-
-def number_in(url: URL, name: str, convert: type[float], default: float, *, least: int) -> float:
-    """Return the number in an option of a URL.
-
-    Raises:
-        ConfigurationError: it is not a number, is too small, or has no end.
-    """
-    value = url.query.get(name)
-    if value is None:
-        return default
-    with suppress(ValueError):
-        number = convert(str(value))
-        if least <= number < float("inf"):
-            return number
-    raise ConfigurationError(name, f"{value!r} in the URL cannot be used", f"give a number, {least} or more")
 
 
 def with_hosts(url: str) -> str:
