@@ -171,8 +171,8 @@ class SqlReceiver:
             expired = partial(fetch, statement=client_statements.EXPIRED)
             if await self._connection.run("looking for what has expired", expired):
                 swept = await self._connection.run("sweeping", clients.sweep, atomic=True)
-                # After a sweep there is perhaps more.
-                self._sweep_due = now if swept else self._sweep_due
+                if swept:  # perhaps there is more
+                    self._sweep_due = now
 
     async def _look_for_dead(self) -> None:
         # A late consumer must not be removed for it, least of all by itself.
