@@ -53,7 +53,7 @@ def _of_costs(costs: Costs) -> Table:
 
 
 def _of_needs(costs: Costs) -> Table:
-    table = Table(title="What a load needs, kept for seven days")
+    table = Table(title="The needs of a load that is kept for seven days")
     for heading in (
         "new a second",
         "Redis shards",

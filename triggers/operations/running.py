@@ -1,8 +1,8 @@
 """Run the service on parked messages, and report the result of each.
 
-Who runs a parked message says NEW, under all conditions of a resolver's NEW. Several people may decide on the
-same message concurrently. Each decision is about the entry from the time when the message was parked. The
-first to change that entry, by comparing its fence, runs the message; the others find it changed.
+A decision to run a parked message means NEW, under all conditions of a resolver's NEW. Several people may
+decide on the same message concurrently. Each decision is about the entry from the time when the message was
+parked. The first to change that entry, by comparing its fence, runs the message; the others find it changed.
 """
 
 import asyncio

@@ -1,5 +1,5 @@
 """Decisions in progress, while pages show their progress.
 
-``jobs.py`` carries them out in short turns, of which a few run concurrently, and ``job.py`` is one decision
-with its progress.
+``jobs.py`` carries them out in short turns. A few turns run concurrently. ``job.py`` is one decision with its
+progress.
 """
