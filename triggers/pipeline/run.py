@@ -38,7 +38,7 @@ SHORTEST_RECOVER_DELAY, LONGEST_RECOVER_DELAY = timedelta(milliseconds=100), tim
 SHARE_OF_RUN, DELIVERIES_TO_SPARE = 0.5, 8
 
 #: Modules that call a service: their frames at the beginning of a traceback are left out.
-MACHINERY = ("triggers.", "history.", "resolvers.", "tenacity", "asyncio.")
+MACHINERY = ("triggers.", "history.", "resolvers.", "tenacity", "concurrent.", "asyncio.")
 
 #: How a note begins that holds the resolver's reason.
 RESOLVER_SAYS = "resolver: "

@@ -272,6 +272,18 @@ class TestTracebacks:
         assert 'return prices["no such key"]' in caplog.text
         assert len([one for one in caplog.records if one.exc_info]) == 1, "told once"
 
+    def test_the_traceback_of_a_repeated_run_begins_in_the_service(self) -> None:
+        def service(told: Message) -> None:
+            raise TransientError("away")
+
+        book = made(service, retry=Retry(max_attempts=1, interval=AT_ONCE))
+
+        book.handle(message())
+
+        [parked] = parked_of(book)
+        assert parked.error_trace is not None
+        assert parked.error_trace.count("  File ") == 1
+
     def test_what_failed_before_the_service_has_none(self, caplog: pytest.LogCaptureFixture) -> None:
         class Order(BaseModel):
             id: str
