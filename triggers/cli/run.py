@@ -115,12 +115,12 @@ def report(
     ran: Ran,
     *,
     prefix: str = "",
-    places: Mapping[str, str | None] = MappingProxyType({}),
+    places: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> None:
     """Print what became of the messages: a summary for people, or one row for each trigger as JSON.
 
-    ``prefix`` is what each line begins with. ``places`` are the URLs of the histories with parked messages,
-    for each trigger whose history the environment does not name.
+    ``prefix`` is what each line begins with. ``places`` are the options with which the commands find the
+    parked messages of a trigger.
     """
     counts, parked = ran
     rows = [{title: name, "messages": _messages(count), **count} for name, count in counts.items()]
@@ -128,7 +128,7 @@ def report(
 
 
 def _summary(
-    counts: Mapping[str, Counter[str]], parked: Mapping[str, int], places: Mapping[str, str | None]
+    counts: Mapping[str, Counter[str]], parked: Mapping[str, int], places: Mapping[str, Sequence[str]]
 ) -> Iterator[str]:
     """Yield the lines of the summary: the verdict on all triggers, then each of several, then what to do."""
     total, waiting = sum(counts.values(), Counter[str]()), sum(parked.values())
@@ -144,10 +144,9 @@ def _summary(
             kept = f" Parked: {parked[name]}." if parked[name] else ""
             yield f"  {name}: {_verdicts_of(count) or 'no messages.'}{kept}"
     asked = [name for name, number in parked.items() if number]
-    for url in sorted({places.get(name) or "" for name in asked}):
-        here = [name for name in asked if (places.get(name) or "") == url]
-        command = ["doubtless", "parked", "list"]
-        command += ["--trigger", here[0]] * (len(here) == 1) + ["--history", url] * bool(url)
+    for place in sorted({tuple(places.get(name, ())) for name in asked}):
+        here = [name for name in asked if tuple(places.get(name, ())) == place]
+        command = ["doubtless", "parked", "list", *["--trigger", here[0]] * (len(here) == 1), *place]
         yield f"Next: {shlex.join(command)}"
 
 
@@ -176,16 +175,19 @@ def _several(number: int, noun: str, nouns: str | None = None) -> str:
     return f"{number} {noun}" if number == 1 else f"{number or 'no'} {nouns or noun + 's'}"
 
 
-def _parked_at(trigger: AnyTrigger, history: str | None) -> str | None:
-    """Return the history with the parked messages of a trigger, unless the commands find it by themselves.
+def _parked_at(trigger: AnyTrigger, history: str | None) -> Sequence[str]:
+    """Return the options with which the commands find the parked messages of a trigger, if they need any.
 
     A URL with an account or a secret option is not printed.
     """
     own = trigger.settings.parking or trigger.history_source
+    if own is None:
+        file = trigger.settings.local_parking_file
+        return ["--local"] if file is None else ["--history", f"sqlite:///{file}"]
     url = own if isinstance(own, str) else history
     if url is None or url == URL:
-        return None
-    return url if hidden(url) == url else "URL"
+        return []
+    return ["--history", url if hidden(url) == url else "URL"]
 
 
 def _consume(

@@ -51,9 +51,7 @@ def why(
     usual = Judging(Policy(transacted=transacted), resolver)
     configuration = configuration_of(state)
     triggers = [] if module is None else collect(module, configuration=configuration)
-    judging = {
-        judged.name: Judging(judged.settings.policy, judged.resolver is not None) for judged in triggers
-    }
+    judging = {judged.name: Judging.by(judged) for judged in triggers}
     with opened(history) as store, opened_local(history) as local, ExitStack() as ends:
         journals = Journals(store, everywhere=journal, triggers=triggers, configuration=configuration)
         ends.callback(journals.close)

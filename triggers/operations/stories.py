@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from history.beside.journal import JournalLine
 from history.beside.kept import KeepsBeside
@@ -12,6 +12,7 @@ from history.bridge import drive
 from history.entry import Entry
 from history.message import Message
 from history.store.parking import ParkedLabel, oldest_first
+from triggers.consumer.options import AnyTrigger
 from triggers.detection.sentences import explain
 from triggers.detection.table import Count, Decision, HistoryUse, Policy, Word, decide
 from triggers.operations.decisions import decided_about
@@ -26,10 +27,17 @@ NOT_KNOWN = "not known here: this history does not know the trigger; give --hist
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """How the trigger judges: its settings, and whether it has a resolver."""
+    """How the trigger judges: its settings, and whether it has a resolver and a history."""
 
     policy: Policy
     asks: bool
+    history: HistoryUse = HistoryUse.ON
+
+    @classmethod
+    def by(cls, trigger: AnyTrigger) -> Self:
+        """Return how a trigger judges."""
+        history = HistoryUse.ON if trigger.has_history else HistoryUse.OFF
+        return cls(trigger.settings.policy, trigger.resolver is not None, history)
 
 
 def stories(
@@ -136,5 +144,5 @@ def _parked_row(label: ParkedLabel, *, local: bool) -> dict[str, Any]:
 
 def next_decision(entry: Entry | None, judging: Judging) -> Decision:
     """Decide about a next delivery as the pipeline would."""
-    run = Run(Message(body="", uuid="-"), Finding(HistoryUse.ON, found=entry))
+    run = Run(Message(body="", uuid="-"), Finding(judging.history, found=entry))
     return decide(run.facts(Count.AGAIN, Word.NOT_ASKED if judging.asks else Word.NONE), judging.policy)

@@ -119,6 +119,18 @@ def test_why_knows_the_settings_of_a_module(doubtless: InProcess, history: str) 
     assert answer.json[0]["next"].endswith("(row 11)")
 
 
+def test_why_knows_that_a_trigger_of_a_module_has_no_history(doubtless: InProcess, history: str) -> None:
+    (doubtless.folder / "mine.py").write_text(
+        "from triggers import trigger\n"
+        "@trigger('orders', name='book', history=None)\n"
+        "def book(body: bytes) -> None: ..."
+    )
+
+    answer = doubtless("why", "u1", "--module", "mine", "--history", history, "--json")
+
+    assert answer.json[0]["next"].endswith("(row 3)")
+
+
 def test_why_shows_the_lines_of_the_journal(doubtless: InProcess, redis_url: str) -> None:
     with closing(trigger("orders", name="book", history=redis_url, journal=True)(_book)) as book:
         for _ in range(2):

@@ -88,6 +88,28 @@ def test_the_next_command_of_the_summary_lists_what_is_parked(doubtless: InProce
     assert sorted(one["uuid"] for one in listed.json) == ["N-1", "N-2"]
 
 
+@pytest.mark.parametrize("file", [None, "own.sqlite3"])
+def test_the_next_command_lists_what_a_trigger_without_history_parked(
+    doubtless: InProcess, redis_url: str, file: str | None
+) -> None:
+    (doubtless.folder / "own.py").write_text(
+        "from pathlib import Path\n"
+        "from triggers import FatalError, trigger\n"
+        "@trigger('orders', name='refuse', history=None,"
+        f" local_parking_file={file and f'Path({file!r})'})\n"
+        "def refuse(body: object) -> None: raise FatalError('no')"
+    )
+    send(redis_url, "orders", "N-1", "N-2")
+
+    answer = doubtless(
+        *("run", "own", "--provider", redis_url + FAST, "--history", redis_url, "--until-idle", "0.3")
+    )
+    said = answer.out.splitlines()[-1]
+    listed = doubtless(*shlex.split(said.removeprefix("Next: doubtless ")), "--json")
+
+    assert sorted(one["uuid"] for one in listed.json) == ["N-1", "N-2"]
+
+
 @pytest.mark.parametrize(("account", "option"), [("default:open-sesame@", ""), ("", "?password=open-sesame")])
 def test_no_password_is_in_the_next_command(
     doubtless: InProcess, private_redis: RedisServer, account: str, option: str

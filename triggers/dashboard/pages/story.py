@@ -18,7 +18,7 @@ def story_of(visit: Visit) -> Response:
         trigger = visit.operations.triggers.get(name)
         if trigger is None:
             return Judging(Policy(), asks=False)
-        return Judging(trigger.settings.policy, trigger.resolver is not None)
+        return Judging.by(trigger)
 
     problems: list[str] = []
 
