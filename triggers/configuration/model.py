@@ -196,7 +196,8 @@ def complaint(error: ValidationError, origin: Origin, *, in_variables: bool) -> 
 def _unknown(where: str, path: list[str]) -> ConfigurationError:
     *above, name = path
     if above[:1] == ["defaults"] and name in TriggerKeys.model_fields:
-        return ConfigurationError(where, "is not a default", f"write {name} in [triggers.NAME]")
+        top = "at the top of the file, or " if name in Keys.model_fields else ""
+        return ConfigurationError(where, "is not a default", f"write {name} {top}in [triggers.NAME]")
     if above and name == "on_rollback":
         remedy = (
             'write on_retry_failure = "suspend" for "suspend_and_recover", or "throw" for "recover": '

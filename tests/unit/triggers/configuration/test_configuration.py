@@ -255,7 +255,11 @@ def test_other_modules_may_have_tables_where_that_is_said(configured: Reading) -
             "[triggers.book-order]\nconcurrency = 0",
             "concurrency: must be 1 or more, not 0; use a whole number",
         ),
-        ("[defaults]\nhistory = 'sqlite:///h.db'", "defaults.history: is not a default; write history in"),
+        (
+            "[defaults]\nhistory = 'sqlite:///h.db'",
+            "defaults.history: is not a default; write history at the top",
+        ),
+        ("[defaults]\njoin_timeout = '1d'", "defaults.join_timeout: is not a default; write join_timeout in"),
         ("[defaults]\nresolver = 'a:b'", "defaults.resolver: is said in the code only; write resolver= in"),
         (
             "[defaults]\non_rollback = 'recover'",
