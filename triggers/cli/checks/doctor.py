@@ -47,7 +47,7 @@ def doctor(
 ) -> None:
     """Check a set-up for problems: servers, their settings, clocks, permissions and triggers.
 
-    Give it the same arguments as "doubtless run". It consumes and sends nothing. In each history, it claims
+    Give it the servers of "doubtless run". It consumes and sends nothing. In each history, it claims
     one random uuid and releases it again. The exit code is 1 if there is a problem.
     """
     state = CliState.of(context)

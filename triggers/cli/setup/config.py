@@ -60,7 +60,7 @@ def show(
 ) -> None:
     """Show each setting, its value without secrets, and where it comes from.
 
-    Give it the same arguments as "doubtless run". The command line wins over the environment, the environment
+    Give it the settings of "doubtless run". The command line wins over the environment, the environment
     over the file, and the file over the code. The command connects to nothing. If the file or the environment
     has a wrong value, the command fails and names the key.
     """
