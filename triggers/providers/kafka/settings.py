@@ -27,8 +27,8 @@ _LONGEST_SESSION = 3600
 #: The usual time between two polls, in milliseconds.
 _POLLING = 300_000
 
-#: The largest message, in bytes; a topic's own limit is less by default.
-LARGEST = 10_000_000
+#: The largest message, in bytes; a topic's own limit is less by default. Consumers receive 100 MB at a time.
+LARGEST = 50_000_000
 
 #: The settings in a URL: of all groups, and of share groups only.
 _OF_ALL = {"group", "start", "mechanism", "offsets"}

@@ -17,7 +17,7 @@ from tests.fixtures.servers.apache_kafka_server import ApacheKafkaServer
 from tests.fixtures.servers.kafka_raw import produce_raw
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import parked_in
-from triggers import Consumer, Message, trigger
+from triggers import Consumer, Message, Producer, trigger
 from triggers.consumer.options import AnyTrigger
 
 pytestmark = APACHE_KAFKA
@@ -155,3 +155,12 @@ def test_a_record_whose_headers_the_client_cannot_read_is_parked_and_others_run(
 
     (parked,) = parked_in(history, "book")
     assert (ran, parked.raw and parked.raw["body"]) == ([b"readable"], "unreadable")
+
+
+def test_a_message_is_as_large_as_its_topic_allows(apache_kafka: ApacheKafkaServer, topic: str) -> None:
+    apache_kafka.create(topic, 1, 1, max_message_bytes="30000000")
+
+    with Producer(apache_kafka.url) as producer:
+        producer.send(topic, bytes(20_000_000))
+
+    assert offsets_in(apache_kafka, topic) == [0]
