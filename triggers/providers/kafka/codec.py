@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from history.message import UNDEFINED_COUNT, Message
 from triggers.providers.brokers.codec import decode_body, encode_body, make, moment
+from triggers.providers.brokers.delivery import UndecodableError
 from triggers.providers.brokers.headers import CONTENT_TYPE, TYPED, spelled, to_texts, typed_of
 from triggers.providers.provider import NO_LIMITS, Limits
 
@@ -30,7 +31,13 @@ TOMBSTONE = "kafka_tombstone"
 #: The property of a key that is not text.
 KEY = "kafka_key"
 
+#: The timestamp of a record without one.
+_NO_TIME = -1
+
 Headers = Sequence[tuple[str, bytes | None]]
+
+#: The headers of a record if the driver cannot read them. A list, because all empty tuples are the same one.
+UNREADABLE: Headers = []
 
 
 class KafkaRecord(NamedTuple):
@@ -98,6 +105,8 @@ def decode(consumed: Consumed, limits: Limits = NO_LIMITS) -> Message:
     """
     # In one function, and each field read once: every message comes through here.
     topic, partition, offset, (value, key, came, milliseconds), again, count = consumed
+    if came is UNREADABLE:
+        raise UndecodableError("headers", "have a name that is not UTF-8, so Kafka's client cannot read them")
     texts = spelled(_texts_of(came))
     content_type, typed = texts.pop(CONTENT_TYPE, None), texts.pop(TYPED, None)
     headers: dict[str, Any] = texts if key is None else _of_key(key) | texts
@@ -107,9 +116,15 @@ def decode(consumed: Consumed, limits: Limits = NO_LIMITS) -> Message:
     headers.pop("JMSXDeliveryCount", None)
     headers.pop("JMSRedelivered", None)
     own: dict[str, Any] = {"destination": topic, "delivery_count": count, "redelivered": again}
-    if "JMSMessageID" not in headers:
+    if headers.get("JMSMessageID") is None:
+        headers.pop("JMSMessageID", None)  # a header without a value
         own["message_id"] = name_of_record(topic, partition, offset, milliseconds)
-    if milliseconds is not None and "JMSTimestamp" not in headers and (sent := moment(milliseconds)):
+    if (
+        milliseconds is not None
+        and milliseconds != _NO_TIME
+        and "JMSTimestamp" not in headers
+        and (sent := moment(milliseconds))
+    ):
         own["timestamp"] = sent
     if value is None:
         return make({**headers, TOMBSTONE: True}, b"", own)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from triggers.providers.brokers.push_receiver import Inbox, PushToken
 from triggers.providers.kafka.beginnings import Losses, committed_by, resumed
 from triggers.providers.kafka.codec import Consumed
-from triggers.providers.kafka.driver import QUIET, driver
+from triggers.providers.kafka.driver import driver, made
 from triggers.providers.kafka.errors import AT_END, Refusals
 from triggers.providers.kafka.membership import LOOK, PATIENCE, SHARING, Membership, record_of
 from triggers.providers.kafka.offsets import Partition
@@ -130,9 +130,8 @@ class Member(Membership):
         callbacks = {
             "error_cb": self._on_error,
             "on_commit": self._on_commit,
-            "logger": QUIET,
         }
-        self._consumer = driver.Consumer(self._settings | callbacks)
+        self._consumer = made(driver.Consumer, self._settings | callbacks)
         self._find_topic()
         self._join()
         self._look_into_its_share()

@@ -51,6 +51,17 @@ _GROUPS = (_CODES.GROUP_AUTHORIZATION_FAILED,)
 _NAMES = (_CODES.TOPIC_EXCEPTION, _CODES._UNKNOWN_TOPIC)  # noqa: SLF001
 _IDS = (_CODES.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,)
 _MESSAGES = (_CODES.MSG_SIZE_TOO_LARGE, _CODES.INVALID_RECORD)
+_SESSIONS = (_CODES.INVALID_SESSION_TIMEOUT,)
+_TRANSACTIONS = (_CODES.INVALID_TRANSACTION_TIMEOUT,)
+_SEATS = (_CODES.FENCED_INSTANCE_ID,)
+_PROTOCOLS = (_CODES.UNSUPPORTED_VERSION,)
+_ASSIGNORS = (_CODES.UNSUPPORTED_ASSIGNOR,)
+
+#: A consumer's client has ended: only the text of the error has the brokers' answer.
+_FATAL: int = _CODES._FATAL  # noqa: SLF001
+
+#: The answers after which the client of a consumer ends, and which no retry cures.
+_ENDINGS = (*_SEATS, *_PROTOCOLS, *_ASSIGNORS)
 
 #: For each kind: its codes, the field that is wrong, the problem, and the remedy.
 _REFUSALS = (
@@ -65,7 +76,32 @@ _REFUSALS = (
     (_GROUPS, "group", "does not let us join {group!r}", "give the account Read on this group"),
     (_NAMES, "destination", "has no topic {topic!r}", "create it, or correct its name"),
     (_IDS, "transactional_id", "does not let us use it", "give the account Write on it"),
-    (_MESSAGES, "message", "refuses it", "send less, or raise max.message.bytes of the topic"),
+    (
+        _MESSAGES,
+        "message",
+        "refuses it",
+        "send less, or raise max.message.bytes of the topic, up to 50 MB",
+    ),
+    (
+        _SESSIONS,
+        "heartbeat",
+        "allows no such session",
+        "give one from group.min.session.timeout.ms to group.max.session.timeout.ms of the brokers",
+    ),
+    (
+        _TRANSACTIONS,
+        "transactional_id",
+        "allows no transaction of a minute",
+        "set transaction.max.timeout.ms of the brokers to 60000 or more",
+    ),
+    (
+        _SEATS,
+        "group.instance.id",
+        "gives the partitions to another consumer with this id",
+        "give each process a different id",
+    ),
+    (_PROTOCOLS, "group.protocol", "does not know it", "leave it out, or let the brokers have this protocol"),
+    (_ASSIGNORS, "group.remote.assignor", "does not know it", "correct it, or leave it out"),
 )
 
 
@@ -77,7 +113,7 @@ def translated(error: object, *, topic: str, doing: str, group: str | None = Non
     reason = driven.args[0] if isinstance(error, driver.KafkaException) else driven
     if isinstance(reason, driver.KafkaError):
         for codes, field, problem, remedy in _REFUSALS:
-            if reason.code() in codes:
+            if _code_of(reason) in codes:
                 text = f"Kafka {problem.format(topic=topic, group=group)} ({reason.str()})"
                 wrong = NotPermittedError if codes in {_TOPICS, _GROUPS, _IDS} else ConfigurationError
                 return wrong(field, text, remedy)
@@ -87,8 +123,16 @@ def translated(error: object, *, topic: str, doing: str, group: str | None = Non
 
 
 def is_refusal(error: Any) -> bool:
-    """Whether a retry never helps against an error of the driver."""
-    return bool(error.fatal()) or any(error.code() in codes for codes, *_ in _REFUSALS)
+    """Whether a retry never helps against an error of the driver, or only a new client does."""
+    code = error.code()
+    return bool(error.fatal()) or code == _FATAL or any(code in codes for codes, *_ in _REFUSALS)
+
+
+def _code_of(error: Any) -> int:
+    """Return the brokers' code of an error, which a fatal error has only in its text."""
+    if error.code() == _FATAL:
+        return next((code for code in _ENDINGS if driver.KafkaError(code).str() in error.str()), _FATAL)
+    return int(error.code())
 
 
 def is_no_topic(error: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from triggers.providers.kafka.driver import QUIET, driver
+from triggers.providers.kafka.driver import driver, made
 from triggers.providers.kafka.errors import translated
 from triggers.providers.kafka.membership import PATIENCE
 from triggers.providers.kafka.offsets import Partition
@@ -19,8 +19,7 @@ def lag_of(settings: dict[str, Any], topic: str, start: Start) -> int | None:
         ProviderUnavailableError: no broker answers.
         ConfigurationError: the brokers refuse it.
     """
-    own = {"error_cb": _ignored, "logger": QUIET}
-    client = driver.Consumer(settings | own)
+    client = made(driver.Consumer, settings | {"error_cb": _ignored})
     try:
         metadata = client.list_topics(timeout=PATIENCE).topics.get(topic)  # asking for one may make it
         if metadata is None or metadata.error is not None or not metadata.partitions:

@@ -10,12 +10,13 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import Future
+from operator import methodcaller
 from typing import Any
 
 from history.shell import fail, fulfil
 from history.support.forks import at_fork, keep
 from triggers.providers.brokers.push_receiver import Inbox, PushToken
-from triggers.providers.kafka.codec import KafkaRecord
+from triggers.providers.kafka.codec import UNREADABLE, KafkaRecord
 from triggers.providers.kafka.driver import driver
 from triggers.providers.kafka.errors import (
     ALL_BROKERS_DOWN,
@@ -248,8 +249,16 @@ def _belongs_to_the_parent(member: Membership) -> None:
     member.abandon()
 
 
+#: The interpreter's own call may return although the driver has raised; the error would then appear anywhere.
+_headers_of = methodcaller("headers")
+
+
 def record_of(message: Any) -> KafkaRecord:
     """Return what came, free of the driver."""
     time_type, milliseconds = message.timestamp()
     timestamp = None if time_type == driver.TIMESTAMP_NOT_AVAILABLE else milliseconds
-    return KafkaRecord(message.value(), message.key(), message.headers() or (), timestamp)
+    try:
+        headers = _headers_of(message) or ()
+    except SystemError:  # the driver cannot give us a name that is not UTF-8
+        headers = UNREADABLE
+    return KafkaRecord(message.value(), message.key(), headers, timestamp)

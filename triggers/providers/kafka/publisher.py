@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from triggers.providers.kafka.codec import KafkaRecord
-from triggers.providers.kafka.driver import QUIET, driver
+from triggers.providers.kafka.driver import driver, made
 from triggers.providers.kafka.errors import Connecting, translated
 from triggers.providers.provider import ProviderUnavailableError
 
@@ -39,8 +39,8 @@ class Publisher:
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._connecting = Connecting()
-        self._settings = settings | {"error_cb": self._connecting.note, "logger": QUIET}
-        self._producer = driver.Producer(self._settings)
+        self._settings = settings | {"error_cb": self._connecting.note}
+        self._producer = made(driver.Producer, self._settings)
         self.usable = True
 
     def publish(self, topic: str, records: Sequence[KafkaRecord]) -> None:

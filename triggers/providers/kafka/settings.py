@@ -1,7 +1,7 @@
 """The settings of the Kafka provider, and the names that it makes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, get_args
 
 from history.errors import ConfigurationError
@@ -21,8 +21,14 @@ _BEAT = 3000
 #: The number of heartbeats within the session's time.
 _BEATS = 10
 
-#: The largest message, in bytes; a topic's own limit is less by default.
-LARGEST = 10_000_000
+#: The longest session that librdkafka allows, in seconds.
+_LONGEST_SESSION = 3600
+
+#: The usual time between two polls, in milliseconds.
+_POLLING = 300_000
+
+#: The largest message, in bytes; a topic's own limit is less by default. Consumers receive 100 MB at a time.
+LARGEST = 50_000_000
 
 #: The settings in a URL: of all groups, and of share groups only.
 _OF_ALL = {"group", "start", "mechanism", "offsets"}
@@ -71,6 +77,7 @@ _OURS = {
     "delivery.timeout.ms": "leave it out: a send waits for 30 seconds",
     "message.timeout.ms": "leave it out: a send waits for 30 seconds",
     "message.max.bytes": "leave it out: the topic has its own limit",
+    "message.send.max.retries": "leave it out: a send waits for 30 seconds",
 }
 
 #: Settings of the classic protocol, which the brokers decide in the new one.
@@ -128,7 +135,6 @@ class KafkaSettings:
         read = BrokerUrl.read(url, example=_EXAMPLE, ports=(9092, 9093), known=_KNOWN, dotted=True)
         client = {name: value for name, value in read.options.items() if "." in name}
         settings: dict[str, Any] = {name: value for name, value in read.options.items() if name not in client}
-        check_client(client)
         settings |= _sharing(dict(read.options))
         if settings.get("start", "earliest") not in {"earliest", "latest"}:
             raise ConfigurationError("start", f"{settings['start']!r} is unknown", "give earliest or latest")
@@ -136,6 +142,10 @@ class KafkaSettings:
         if settings["mechanism"] not in _MECHANISMS:
             raise ConfigurationError(
                 "mechanism", f"{settings['mechanism']!r} is unknown", f"give {', '.join(_MECHANISMS)}"
+            )
+        if read.heartbeat > _LONGEST_SESSION:
+            raise ConfigurationError(
+                "heartbeat", f"is {read.heartbeat} seconds", f"give at most {_LONGEST_SESSION}"
             )
         if settings.get("group") == "":
             raise ConfigurationError("group", "is empty", "name a group, or leave it out")
@@ -147,7 +157,9 @@ class KafkaSettings:
             )
         if settings.get("transactional_id") == "":
             raise ConfigurationError("transactional_id", "is empty", "give it a name, or leave it out")
-        return cls(**settings, client=client), read
+        self = cls(**settings, client=client)
+        check_client(read, self)
+        return self, read
 
     def count_of(self, count: int) -> int:
         """Return the delivery count of a message, from the share group's count."""
@@ -200,25 +212,6 @@ def _sharing(options: dict[str, Any]) -> dict[str, Any]:
     return {**settings, "share": share == "true"}
 
 
-def check_client(settings: Mapping[str, str]) -> None:
-    """Check settings that are passed on to librdkafka.
-
-    Raises:
-        ConfigurationError: doubtless decides about a setting, or librdkafka does not know it, or its value.
-    """
-    from triggers.providers.kafka.driver import QUIET, driver  # noqa: PLC0415  (settings are also only read)
-
-    for name, value in settings.items():
-        if (remedy := _OURS.get(name)) is not None:
-            raise ConfigurationError(name, "is not yours to set", remedy)
-        try:
-            driver.Producer({name: value, "logger": QUIET})  # it takes the settings of consumers, too
-        except driver.KafkaException as error:
-            problem = error.args[0].str() if isinstance(error.args[0], driver.KafkaError) else str(error)
-            remedy = "see the settings of librdkafka (CONFIGURATION.md)"
-            raise ConfigurationError(name, f"is refused by Kafka's client: {problem}", remedy) from None
-
-
 def dead_letters_of(destination: str) -> str:
     """Name the topic of the dead letters of a topic."""
     return f"DLQ.{destination}"
@@ -266,6 +259,8 @@ def consuming(url: BrokerUrl, settings: KafkaSettings, group: str, name: str) ->
     session = url.heartbeat * 1000
     usual = {
         "allow.auto.create.topics": True,
+        # A thread polls all the time, and librdkafka wants this to be at least the session's time.
+        "max.poll.interval.ms": max(_POLLING, session),
         "queued.min.messages": 1000,
         # A full queue would otherwise be looked at once a second, and be empty for most of that second.
         "fetch.queue.backoff.ms": 10,
@@ -312,6 +307,31 @@ def producing(url: BrokerUrl, settings: KafkaSettings, patience: float) -> dict[
         "delivery.timeout.ms": round(patience * 1000),
         "message.max.bytes": LARGEST,
     }
+
+
+def check_client(url: BrokerUrl, settings: KafkaSettings) -> None:
+    """Check the settings that are passed on to librdkafka, together with ours.
+
+    Raises:
+        ConfigurationError: doubtless decides about a setting, or librdkafka refuses it.
+    """
+    for name in settings.client:
+        if (remedy := _OURS.get(name)) is not None:
+            raise ConfigurationError(name, "is not yours to set", remedy)
+    if not settings.client:
+        return
+    from triggers.providers.kafka.driver import driver, made  # noqa: PLC0415  (settings are also only read)
+    from triggers.providers.kafka.publisher import PATIENCE  # noqa: PLC0415  (as above)
+
+    clients = [(driver.Producer, producing(url, settings, PATIENCE))]
+    if not settings.share:
+        clients.append((driver.Consumer, consuming(url, settings, "checked", "checked-1")))
+    elif hasattr(driver, "ShareConsumer"):  # else joining says so
+        clients.append((driver.ShareConsumer, sharing(url, settings, "checked", "checked-1")))
+    online = connecting(url, replace(settings, client={}))
+    for make, options in clients:  # without hosts and login, so they connect to nobody
+        offline = {name: options[name] for name in options if name not in online}
+        made(make, offline, chosen=settings.client)
 
 
 def transacting(url: BrokerUrl, settings: KafkaSettings, patience: float) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from history.shell import fulfil
 from history.support.forks import keep
 from triggers.providers.brokers.push_receiver import Inbox, PushToken
 from triggers.providers.kafka.codec import Consumed
-from triggers.providers.kafka.driver import QUIET, driver
+from triggers.providers.kafka.driver import driver, made
 from triggers.providers.kafka.membership import LOOK, PATIENCE, Membership, record_of
 
 _log = logging.getLogger(__name__)
@@ -136,14 +136,14 @@ class ShareMember(Membership):
         """Return a consumer that is in no group: a share consumer cannot be asked for topics."""
         if self._asker is None:
             asking = {name: self._settings[name] for name in self._settings if not _is_sharing(name)}
-            own = {"error_cb": self._on_error, "logger": QUIET, "allow.auto.create.topics": True}
-            self._asker = driver.Consumer(asking | own)
+            own = {"error_cb": self._on_error, "allow.auto.create.topics": True}
+            self._asker = made(driver.Consumer, asking | own)
         return self._asker
 
     def _join(self) -> None:
-        callbacks = {"error_cb": self._on_error, "stats_cb": self._on_statistics, "logger": QUIET}
+        callbacks = {"error_cb": self._on_error, "stats_cb": self._on_statistics}
         own = {"share.acknowledgement.mode": "explicit", "statistics.interval.ms": _STATISTICS}
-        self._consumer = driver.ShareConsumer(self._settings | own | callbacks)
+        self._consumer = made(driver.ShareConsumer, self._settings | own | callbacks)
         self._consumer.subscribe([self._topic])
         self._joining_since = time.monotonic()
         self._joined_by = self._joining_since + _SHARING

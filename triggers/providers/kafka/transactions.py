@@ -18,7 +18,7 @@ from history.errors import ConfigurationError
 from history.support.forks import at_fork, keep
 from triggers.providers.brokers.url import BrokerUrl
 from triggers.providers.kafka.codec import KafkaRecord
-from triggers.providers.kafka.driver import driver
+from triggers.providers.kafka.driver import driver, made
 from triggers.providers.kafka.errors import FENCED, UNSUPPORTED
 from triggers.providers.kafka.publisher import PATIENCE, Publisher
 from triggers.providers.kafka.settings import KafkaSettings, producing, transacting
@@ -62,7 +62,7 @@ class TransactionalPublisher(Publisher):
 
     def _begin(self, topic: str) -> None:
         if not self.usable:
-            self._producer = driver.Producer(self._settings)
+            self._producer = made(driver.Producer, self._settings)
             self.usable, self._known = True, False
         self._forget_earlier_reports()
         try:

@@ -20,6 +20,8 @@ import binascii
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from math import isfinite
 from typing import Any
 
 from history.message import UNDEFINED_COUNT, Message
@@ -164,24 +166,27 @@ def _from_base64(body: str) -> bytes:
 
 
 def _value(attribute: Mapping[str, Any]) -> str | int | float:
-    """Return an attribute's value as a property."""
-    data_type = str(attribute.get("DataType", "String"))
-    if data_type.startswith("Binary"):
-        return bytes(attribute.get("BinaryValue", b"")).hex()
-    text = str(attribute.get("StringValue", ""))
-    if not data_type.startswith("Number"):
+    """Return an attribute's value as a property: a number whose digits would change stays text."""
+    text = _text(attribute)
+    if not str(attribute.get("DataType")).startswith("Number"):
         return text
     try:
-        return int(text)
-    except ValueError:
-        return float(text)
+        exact = Decimal(text)
+        number = int(text) if text.lstrip("-").isdigit() else float(text)
+    except (InvalidOperation, ValueError):
+        return text
+    return number if Decimal(repr(number)) == exact and isfinite(number) else text
+
+
+def _text(attribute: Mapping[str, Any]) -> str:
+    if str(attribute.get("DataType")).startswith("Binary"):
+        return bytes(attribute.get("BinaryValue", b"")).hex()
+    return str(attribute.get("StringValue", ""))
 
 
 def raw_fields(came: SqsDelivered) -> dict[bytes, bytes]:
     """Return a message as it came."""
-    attributes = {
-        name.encode(): str(_value(attribute)).encode() for name, attribute in came.attributes.items()
-    }
+    attributes = {name.encode(): _text(attribute).encode() for name, attribute in came.attributes.items()}
     origin = {b"queue": came.queue.encode(), b"message_id": came.message_id.encode()}
     return {**attributes, **origin, b"body": came.body.encode()}
 

@@ -14,8 +14,10 @@ from sqlalchemy import Connection
 
 from tests.fixtures.servers.apache_kafka import APACHE_KAFKA
 from tests.fixtures.servers.apache_kafka_server import ApacheKafkaServer
+from tests.fixtures.servers.kafka_raw import produce_raw
 from tests.fixtures.waiting import eventually
-from triggers import Consumer, Message, trigger
+from tests.integration.helpers.consumers import parked_in
+from triggers import Consumer, Message, Producer, trigger
 from triggers.consumer.options import AnyTrigger
 
 pytestmark = APACHE_KAFKA
@@ -133,3 +135,32 @@ def test_messages_of_a_transaction_that_is_aborted_or_open_never_run(
     producer.abort_transaction()
     produce(apache_kafka, topic, ("key", "after"))
     assert [message.body for message in run_out()] == [b"after"]
+
+
+@pytest.mark.parametrize("options", ["heartbeat=12", "share=true"])
+def test_a_record_whose_headers_the_client_cannot_read_is_parked_and_others_run(
+    apache_kafka: ApacheKafkaServer, topic: str, options: str, tmp_path: Path
+) -> None:
+    apache_kafka.create(topic, 1)
+    apache_kafka.set_group(f"{topic}:book", share_auto_offset_reset="earliest")
+    produce_raw(apache_kafka.address, topic, b"unreadable", [(b"\xff", b"x")])
+    produce_raw(apache_kafka.address, topic, b"readable", [(b"a", b"x")])
+    history, ran = f"sqlite:///{tmp_path}/shop.sqlite3", list[object]()
+
+    @trigger(topic, name="book", max_delivery_count=4)
+    def book(message: Message) -> None:
+        ran.append(message.body)
+
+    Consumer([book], f"kafka://{apache_kafka.address}?{options}", history=history).run(until_idle=0.5)
+
+    (parked,) = parked_in(history, "book")
+    assert (ran, parked.raw and parked.raw["body"]) == ([b"readable"], "unreadable")
+
+
+def test_a_message_is_as_large_as_its_topic_allows(apache_kafka: ApacheKafkaServer, topic: str) -> None:
+    apache_kafka.create(topic, 1, 1, max_message_bytes="30000000")
+
+    with Producer(apache_kafka.url) as producer:
+        producer.send(topic, bytes(20_000_000))
+
+    assert offsets_in(apache_kafka, topic) == [0]

@@ -14,7 +14,7 @@ from tests.fixtures.servers.apache_kafka import APACHE_KAFKA
 from tests.fixtures.servers.apache_kafka_server import ApacheKafkaServer
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Running
-from triggers import Consumer, Message, trigger
+from triggers import ConfigurationError, Consumer, Message, trigger
 from triggers.providers.kafka.provider import Kafka
 
 pytestmark = [APACHE_KAFKA, pytest.mark.prove]
@@ -105,3 +105,40 @@ def test_a_static_member_that_restarts_soon_gets_its_partitions_and_nobody_elses
             lost, got = came_and_went(caplog)
 
     assert lost.replace("are no longer ours", "are ours now") == got
+
+
+def test_a_consumer_whose_static_id_is_taken_by_another_ends_and_names_it(group: Group) -> None:
+    with group.member("a", "group.instance.id=shop") as first:
+        group.send()
+        group.await_all()
+        with group.member("b", "group.instance.id=shop"):
+            eventually(lambda: not first.alive)
+            group.send()
+            group.await_all()
+        with pytest.raises(ConfigurationError, match=r"^group\.instance\.id"):
+            first.join()
+
+
+def test_a_static_member_of_the_new_protocol_waits_until_its_id_is_free(group: Group) -> None:
+    options = "group.protocol=consumer&group.instance.id=shop"
+    with group.member("a", options) as first:
+        group.send()
+        group.await_all()
+        with group.member("b", options) as second:
+            [gate] = second.gates
+            eventually(lambda: gate.away is not None)
+            first.stop()
+            group.send()
+            group.await_all()
+
+
+def test_an_assignor_that_the_brokers_do_not_know_is_named(group: Group) -> None:
+    options = "group.protocol=consumer&group.remote.assignor=none"
+    with group.member("a", options) as member, pytest.raises(ConfigurationError, match=r"^group\.remote"):
+        member.join()
+
+
+def test_a_session_that_the_brokers_do_not_allow_is_named(group: Group) -> None:
+    options = "heartbeat=3600"  # they allow half an hour
+    with group.member("a", options) as member, pytest.raises(ConfigurationError, match=r"^heartbeat"):
+        member.join()

@@ -29,7 +29,12 @@ class TestForeignRecords:
         assert message.timestamp is not None
         assert round(message.timestamp.timestamp() * 1000) == 1_700_000_000_123
 
-    @pytest.mark.parametrize("sent", [1_700_000_000_123_000, 2**63 - 1, -(2**63)])
+    @pytest.mark.parametrize("name", ["JMSMessageID", "jmsmessageid", "uuid"])
+    def test_a_header_without_a_value_is_not_its_identity(self, name: str) -> None:
+        assert decode(consumed(b"x", (name, None))).uuid == "ID:orders:2:17:1700000000123"
+
+    #: A record without a timestamp has the time -1.
+    @pytest.mark.parametrize("sent", [-1, 1_700_000_000_123_000, 2**63 - 1, -(2**63)])
     def test_a_time_that_no_calendar_has_is_none(self, sent: int) -> None:
         message = decode(Consumed("orders", 2, 17, KafkaRecord(b"x", None, (), sent), again=False))
 

@@ -5,7 +5,7 @@ import pytest
 from history.bridge import drive
 from triggers import ConfigurationError, open_provider
 from triggers.configuration.hiding import hidden
-from triggers.providers.kafka.driver import driver
+from triggers.providers.kafka.driver import driver, made
 from triggers.providers.kafka.provider import Kafka
 from triggers.providers.kafka.settings import (
     KafkaSettings,
@@ -74,6 +74,28 @@ def test_a_full_queue_is_filled_again_soon_unless_the_url_says_when() -> None:
     told = [consuming(read, settings, "g", "n-0") for settings, read in map(KafkaSettings.from_url, WAITS)]
 
     assert [one["fetch.queue.backoff.ms"] for one in told] == [10, "500"]
+
+
+def test_settings_that_are_possible_only_together_are_taken() -> None:
+    url = "kafka://one?receive.message.max.bytes=2000000&fetch.max.bytes=1000000"
+
+    settings, _ = KafkaSettings.from_url(url)
+
+    assert settings.client.keys() == {"receive.message.max.bytes", "fetch.max.bytes"}
+
+
+@pytest.mark.parametrize("heartbeat", [6, 300, 1800])
+def test_the_client_takes_every_heartbeat_that_brokers_take(heartbeat: int) -> None:
+    settings, read = KafkaSettings.from_url(f"kafka://one?heartbeat={heartbeat}")
+
+    made(driver.Consumer, consuming(read, settings, "orders:book", "worker-1")).close()
+
+
+def test_a_certificate_that_does_not_exist_is_no_outage() -> None:
+    provider = open_provider("kafkas://one?cafile=/no/such.pem")
+
+    with pytest.raises(ConfigurationError, match=r"^ssl\.ca\.location: is refused by Kafka's client"):
+        drive(provider.open_receiver("orders", subscription="book", name="worker-1"))
 
 
 def test_in_the_new_protocol_the_brokers_decide_about_sessions_and_partitions() -> None:
@@ -164,6 +186,13 @@ def test_a_client_without_share_groups_is_named_with_the_one_to_install(
         ("kafka://one?offsets=", "offsets: is empty"),
         ("kafka://one?no.such=1", r"no\.such: is refused by Kafka's client"),
         ("kafka://one?compression.type=best", r"compression\.type: is refused by Kafka's client"),
+        ("kafka://one?heartbeat=3601", "heartbeat: is 3601 seconds"),
+        ("kafka://one?max.in.flight=10", r"max\.in\.flight: is refused by Kafka's client"),
+        ("kafka://one?max.poll.interval.ms=1000", r"max\.poll\.interval\.ms: is refused by Kafka's client"),
+        ("kafka://one?delivery.report.only.error=true", r"delivery\.report\.only\.error: is refused"),
+        ("kafka://one?default.topic.config=1", r"default\.topic\.config: is refused by Kafka's client"),
+        ("kafka://one?share=true&queued.min.messages=1", r"queued\.min\.messages: is refused"),
+        ("kafka://one?message.send.max.retries=0", r"message\.send\.max\.retries: is not yours to set"),
         ("kafka://one?group.id=shop", r"group\.id: is not yours to set; use group="),
         ("kafka://one?enable.auto.commit=true", r"enable\.auto\.commit"),
         ("kafka://one?isolation.level=read_uncommitted", r"isolation\.level"),

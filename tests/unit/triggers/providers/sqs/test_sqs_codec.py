@@ -7,7 +7,7 @@ import pytest
 
 from history import Message, Uuid
 from triggers.providers import Limits, UndecodableError
-from triggers.providers.sqs.codec import Attributes, SqsDelivered, decode, encode, letter_of
+from triggers.providers.sqs.codec import Attributes, SqsDelivered, decode, encode, letter_of, raw_fields
 
 ALLOWED = re.compile("[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
 
@@ -86,3 +86,30 @@ def test_a_letter_keeps_what_came_and_no_more_attributes_than_sqs_allows() -> No
 
     assert (letter.body, len(letter.attributes)) == ("\ud7ff", 10)
     assert letter.attributes["dead-letter-reason"]["StringValue"] == "bad reason"
+
+
+@pytest.mark.parametrize(
+    ("number", "value"),
+    [
+        ("7", 7),
+        ("-1.50", -1.5),
+        ("1e3", 1000.0),
+        ("12345678901234567890123456789012345678", 12345678901234567890123456789012345678),
+        ("100200300400500.0123", "100200300400500.0123"),
+        ("1e400", "1e400"),
+        ("NaN", "NaN"),
+        ("sNaN", "sNaN"),
+        ("many", "many"),
+    ],
+)
+def test_a_number_keeps_its_digits(number: str, value: object) -> None:
+    message = decode(came("x", {"n": {"DataType": "Number", "StringValue": number}}))
+
+    assert (type(message.properties["n"]), message.properties["n"]) == (type(value), value)
+
+
+def test_an_unreadable_message_is_kept_as_it_came() -> None:
+    number = {"DataType": "Number.int", "StringValue": "007.0"}
+    fields = raw_fields(came("{", {"content-type": text("application/json"), "n": number}))
+
+    assert (fields[b"body"], fields[b"n"]) == (b"{", b"007.0")
