@@ -316,7 +316,7 @@ def _pieces(batches: Iterator[RecordBatch], most: int) -> Iterator[Sequence[Valu
     """Yield at most ``most`` rows at a time."""
     waiting: list[Values] = []
     for batch in batches:
-        waiting += rows_of(batch, maps="strict")
+        waiting += rows_of(batch)
         while len(waiting) >= most:
             yield waiting[:most]
             waiting = waiting[most:]
