@@ -308,7 +308,7 @@ def _refuse_odd(rows: Sequence[Values]) -> None:
     """
     for row in rows:
         if isinstance(row, OddArrowRow):
-            problem = "is no UTF-8, no instant of Python's, a map with one key twice, or an unreadable variant"
+            problem = "is no UTF-8, no instant of Python's, a map with a key twice, or an unreadable variant"
             raise FatalError(f"column {row.column} of row {row[KEY]} {problem}")
 
 
