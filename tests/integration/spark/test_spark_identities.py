@@ -261,7 +261,7 @@ def test_a_row_is_looked_at_again_in_whatever_time_zone(spark: SparkSession, sin
         "body": "body",
         "at": instant,
         "nested": {"some": [instant]},
-        "by": [[instant, instant]],
+        "by": {instant: instant},
     }
 
 
