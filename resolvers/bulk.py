@@ -118,8 +118,21 @@ class AskedInBulk:
         return [_checked(self.name, answer) for answer in answers]
 
     def ask_rows(self, rows: Any, trigger_name: str) -> Any:
-        """Return the DataFrame that a DataFrame resolver answers, unchecked."""
-        return self._resolver(rows=rows, trigger_name=trigger_name)
+        """Return the DataFrame that a DataFrame resolver answers.
+
+        Raises:
+            ConfigurationError: it answers something else, or lacks a column.
+        """
+        answers = self._resolver(rows=rows, trigger_name=trigger_name)
+        there = {name.lower() for name in getattr(answers, "columns", ())}
+        missing = [name for name in (UUID_COLUMN, "resolution") if name not in there]
+        if missing:
+            raise ConfigurationError(
+                f"resolver {self.name}",
+                f"its answer has no column {missing[0]!r}",
+                f"return a DataFrame with the columns {UUID_COLUMN} and resolution",
+            )
+        return answers
 
 
 def asking_in_bulk(resolver: BulkResolver | str | None) -> AskedInBulk | None:

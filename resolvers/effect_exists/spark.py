@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql.types import BinaryType
 
 from history.errors import ConfigurationError
 from resolvers.bulk import UUID_COLUMN
@@ -27,9 +28,8 @@ class SparkRows:
     def __call__(self, rows: DataFrame, trigger_name: str) -> DataFrame:
         """Return for each row whether its effect exists."""
         _ = trigger_name
-        effects = self._found(rows).select(
-            F.col(f"`{self.column}`").cast("string").alias("__doubtless_effect")
-        )
+        table = self._found(rows)
+        effects = table.select(_identity(table, self.column).alias("__doubtless_effect"))
         joined = rows.select(UUID_COLUMN).join(
             effects.distinct(), F.col(UUID_COLUMN) == F.col("__doubtless_effect"), "left"
         )
@@ -51,6 +51,13 @@ class SparkRows:
                 "name the column that holds the identity",
             )
         return table
+
+
+def _identity(table: DataFrame, name: str) -> Column:
+    """Return the identities in a column, by the rule for rows: bytes are lower-case hexadecimal."""
+    column = F.col(f"`{name.replace('`', '``')}`")
+    is_binary = isinstance(table.schema[name].dataType, BinaryType)
+    return F.lower(F.hex(column)) if is_binary else column.cast("string")
 
 
 def spark_rows(effects: Effects, column: str, *, absent: Resolution) -> SparkRows:

@@ -82,6 +82,8 @@ class DocumentHistorySource(DataSource):
         url = options.needed("url", "redis://127.0.0.1:6379/0")
         trigger, parts = options.text("trigger"), options.count("partitions") or PARTITIONS
         options.all_known()
+        if parts & (parts - 1):
+            raise ConfigurationError("partitions", f"{parts} parts are not possible", "use a power of 2")
         if is_of_one_process(url):
             raise ConfigurationError("url", "a history in memory belongs to one process", "use another")
         return DocumentHistoryReader(url, trigger, [ScanPart(number, parts) for number in range(parts)])

@@ -251,6 +251,7 @@ def test_a_script_that_was_found_runs_again(spark: SparkSession) -> None:
     [
         pytest.param(recording(Effects()), ROWS, {}, "was not made by @foreach_batch", id="plain"),
         pytest.param(made(recording(Effects())), [], {}, "there are none", id="no-rows"),
+        pytest.param(made(recording(Effects())), [{"uuid": "1", "note": None}], {}, "rows: ", id="no-type"),
         pytest.param(made(recording(Effects())), ROWS, {"batch": 0}, "batch", id="batch"),
         pytest.param(made(recording(Effects())), ROWS, {"crashes": -1}, "crashes", id="crashes"),
     ],

@@ -82,7 +82,7 @@ def test_without_a_trigger_all_are_read(
     [
         ({}, "has no url"),
         ({"url": "memory://"}, "belongs to one process"),
-        ({"url": "redis://x", "partitions": "3"}, "use a power of 2"),
+        ({"url": "redis://x", "partitions": "3"}, "ConfigurationError: partitions: "),
         ({"url": "redis://x", "triger": "book"}, "has no option triger"),
     ],
     ids=["no url", "memory", "three parts", "a slip of the pen"],

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from history import ConfigurationError, EntryOutcome, Parked, ParkedKind
 from history.identity import LONGEST, canonical
 from resolvers import Resolution
+from resolvers.effect_exists import spark_rows_exist
 from tests.fixtures.databases import asked
 from tests.fixtures.histories import with_store
 from tests.fixtures.servers.redis import connected
@@ -98,6 +99,18 @@ def test_bytes_that_are_no_text_are_their_hexadecimal(spark: SparkSession, sinks
     assert (report.new, report.duplicate) == (4, 1)
     assert sinks.outcomes("fffe", "636166c3", "eda080", "c080") == [EntryOutcome.OK] * 4
     assert sinks.run(rows(spark, BROKEN, "lower(hex(key))")).duplicate == 4
+
+
+def test_bytes_are_found_in_the_table_of_effects(spark: SparkSession, sinks: Sinks) -> None:
+    with_store(sinks.url, lambda store: store.claim("book", ["ff00", "61"], "a worker that died"))
+    effects = rows(spark, [b"\xff\x00"], "key").withColumnRenamed("uuid", "i`d")
+
+    report = sinks.run(
+        rows(spark, [b"\xff\x00", b"a"], "key"), resolver=spark_rows_exist(lambda: effects, "i`d")
+    )
+
+    assert (report.new, report.duplicate) == (1, 1)
+    assert sinks.outcomes("61") == [EntryOutcome.OK]
 
 
 def test_a_number_and_its_text_are_one_identity(spark: SparkSession, sinks: Sinks) -> None:
@@ -248,7 +261,7 @@ def test_a_row_is_looked_at_again_in_whatever_time_zone(spark: SparkSession, sin
         "body": "body",
         "at": instant,
         "nested": {"some": [instant]},
-        "by": [[instant, instant]],
+        "by": {instant: instant},
     }
 
 

@@ -1,7 +1,7 @@
 """Writes rows into a table, without a Spark session: the row that wins for a key, and refused settings."""
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any, cast
 from zoneinfo import ZoneInfo
@@ -100,6 +100,19 @@ def test_a_map_with_nested_keys_is_json(engine: Engine) -> None:
     _write(engine, into_table("latest", columns=["id"]), ([({"day": 1}, 2)], None, None))
 
     assert _ids(engine) == ['[[{"day": 1}, 2]]']
+
+
+def test_times_and_intervals_are_written(engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE shifts (id TEXT, customer TIME, at INTERVAL)"))
+    rows = [("1", time(9, 5, 0, 7), timedelta(hours=8)), ("2", time(9, 5), timedelta(days=1))]
+
+    _write(engine, into_table("shifts"), *rows)
+
+    longest = text("SELECT id, customer FROM shifts ORDER BY at DESC, customer")
+    with engine.connect() as connection:
+        written = [(number, str(clock)) for number, clock in connection.execute(longest)]
+    assert written == [("2", "09:05:00"), ("1", "09:05:00.000007")]
 
 
 def test_columns_may_come_from_an_iterator() -> None:

@@ -1,6 +1,7 @@
 """Resolvers for many messages in one call: how we recognise them, and how we check their answers."""
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -74,9 +75,21 @@ def test_what_only_the_driver_can_ask_does_not_travel() -> None:
     asked = asking_in_bulk(by_rows)
 
     assert asked is not None
-    assert asked.ask_rows(MESSAGES, "orders") is MESSAGES
+    answers = SimpleNamespace(columns=["doubtless_uuid", "Resolution"])
+    assert asked.ask_rows(answers, "orders") is answers
     with pytest.raises(ConfigurationError, match="on the Spark driver"):
         asked.shipped.ask_rows(MESSAGES, "orders")
+
+
+@pytest.mark.parametrize("answers", [None, True, SimpleNamespace(columns=["doubtless_uuid", "answer"])])
+def test_an_answer_that_is_no_frame_of_answers_is_refused(answers: Any) -> None:
+    asked = asking_in_bulk(by_rows)
+    assert asked is not None
+
+    with pytest.raises(ConfigurationError) as refused:
+        asked.ask_rows(answers, "orders")
+
+    assert refused.value.setting == f"resolver {asked.name}"
 
 
 def test_no_resolver_is_none() -> None:

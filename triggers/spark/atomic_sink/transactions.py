@@ -308,7 +308,7 @@ def _refuse_odd(rows: Sequence[Values]) -> None:
     """
     for row in rows:
         if isinstance(row, OddArrowRow):
-            problem = "is no UTF-8, no instant of Python's, or a map with one key twice"
+            problem = "is no UTF-8, no instant of Python's, a map with a key twice, or an unreadable variant"
             raise FatalError(f"column {row.column} of row {row[KEY]} {problem}")
 
 
@@ -316,7 +316,7 @@ def _pieces(batches: Iterator[RecordBatch], most: int) -> Iterator[Sequence[Valu
     """Yield at most ``most`` rows at a time."""
     waiting: list[Values] = []
     for batch in batches:
-        waiting += rows_of(batch, maps="strict")
+        waiting += rows_of(batch)
         while len(waiting) >= most:
             yield waiting[:most]
             waiting = waiting[most:]

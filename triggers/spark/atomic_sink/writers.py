@@ -6,7 +6,7 @@ PostgreSQL takes rows by COPY, SQLite by one prepared statement.
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, cast
 
@@ -215,8 +215,10 @@ def _for_sqlite(value: Any) -> Any:
             return json.dumps(plain(value))
         case datetime():
             return in_utc(value).isoformat(" ")
-        case date():
+        case date() | time():
             return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
         case Decimal():
             return str(value)
         case _:

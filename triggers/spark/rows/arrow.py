@@ -14,6 +14,7 @@ from pyspark.sql.pandas import functions
 from pyspark.sql.types import ByteType, StructType
 
 from triggers.spark.rows.kinds import (
+    UNREADABLE_VARIANT,
     as_sent,
     cast_to,
     has_nested_keys,
@@ -133,7 +134,8 @@ class OutOfRange(str):
 class OddArrowRow(dict[str, Any]):
     """A row with a value that Python cannot hold: :class:`BrokenText` or :class:`OutOfRange`, somewhere.
 
-    Or it has a map with one key twice: the last value stays. ``column`` is the first such column.
+    Or it has a map with one key twice, which is a list of pairs, or a variant that Python cannot read, which
+    stays its two parts. ``column`` is the first such column.
     """
 
     def __init__(self, values: Mapping[str, Any], column: str) -> None:
@@ -141,46 +143,53 @@ class OddArrowRow(dict[str, Any]):
         self.column = column
 
 
-#: How the maps of a row become Python values: as pairs, or as dictionaries.
-Maps = Literal["strict"] | None
+#: How maps become Python values: as dictionaries that hold each key, or as pairs.
+_Maps = Literal["strict"] | None
 
 #: Raised for a value that Python cannot hold; a dictionary holds no key twice.
 _ODD = (ValueError, OverflowError, KeyError)
 
 
-def rows_of(batch: RecordBatch, *, maps: Maps = None) -> list[dict[str, Any]]:
+def rows_of(batch: RecordBatch) -> list[dict[str, Any]]:
     """Return the rows of a batch as Python values; an odd row does not affect the others.
 
-    A dictionary cannot have nested keys, so a map with such keys is always a list of pairs.
+    A map is a dictionary. A dictionary cannot have nested keys, so a map with such keys is a list of pairs.
     """
     batch = in_known_zones(batch)
     try:
-        rows = _rows_at_once(batch, maps)
+        rows = _rows_at_once(batch)
     except _ODD:
-        rows = [_row(batch.slice(index, 1), maps) for index in range(cast("int", batch.num_rows))]
+        rows = [_row(batch.slice(index, 1)) for index in range(cast("int", batch.num_rows))]
     for field in batch.schema:
         if holds_variants(field.type):
-            for row in rows:
-                row[field.name] = with_variants(row[field.name], field.type)
+            rows = [_with_variants(row, field) for row in rows]
     return rows
 
 
-def _rows_at_once(batch: RecordBatch, maps: Maps) -> list[dict[str, Any]]:
+def _rows_at_once(batch: RecordBatch) -> list[dict[str, Any]]:
     names: list[str] = batch.schema.names
-    if maps is None or not any(map(has_nested_keys, batch.schema.types)):
-        return cast("list[dict[str, Any]]", batch.to_pylist(maps_as_pydicts=maps))
-    columns = [column.to_pylist(maps_as_pydicts=_maps_in(column, maps)) for column in batch.columns]
+    if not any(map(has_nested_keys, batch.schema.types)):
+        return cast("list[dict[str, Any]]", batch.to_pylist(maps_as_pydicts="strict"))
+    columns = [column.to_pylist(maps_as_pydicts=_maps_in(column)) for column in batch.columns]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _maps_in(column: Array, maps: Maps) -> Maps:
-    return None if has_nested_keys(column.type) else maps
+def _maps_in(column: Array) -> _Maps:
+    return None if has_nested_keys(column.type) else "strict"
 
 
-def _row(batch: RecordBatch, maps: Maps) -> dict[str, Any]:
+def _with_variants(row: dict[str, Any], field: Any) -> dict[str, Any]:
+    try:
+        row[field.name] = with_variants(row[field.name], field.type)
+    except UNREADABLE_VARIANT:
+        return row if isinstance(row, OddArrowRow) else OddArrowRow(row, field.name)
+    return row
+
+
+def _row(batch: RecordBatch) -> dict[str, Any]:
     row, odd = dict[str, Any](), list[str]()
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        as_maps = _maps_in(column, maps)
+        as_maps = _maps_in(column)
         try:
             row[name] = column[0].as_py(maps_as_pydicts=as_maps)
         except _ODD:
@@ -189,7 +198,7 @@ def _row(batch: RecordBatch, maps: Maps) -> dict[str, Any]:
     return OddArrowRow(row, odd[0]) if odd else row
 
 
-def _odd(value: Any, maps: Maps) -> Any:
+def _odd(value: Any, maps: _Maps) -> Any:
     """Return a value of Arrow, part by part."""
     data_type = value.type
     if not value.is_valid or not _arrow.types.is_nested(data_type):
@@ -201,7 +210,10 @@ def _odd(value: Any, maps: Maps) -> Any:
     if not _arrow.types.is_map(data_type):
         return [_odd(item, maps) for item in value.values]
     pairs = [(_odd(item["key"], maps), _odd(item["value"], maps)) for item in value.values]
-    return pairs if maps is None else dict(pairs)
+    if maps is None:
+        return pairs
+    made = dict(pairs)
+    return made if len(made) == len(pairs) else pairs
 
 
 def _odd_leaf(value: Any) -> Any:

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, cast
 
 import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, types
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
@@ -16,6 +17,14 @@ _UNKNOWN_TO_ARROW = tuple(
     getattr(types, name)  # some came with 4.0
     for name in ("YearMonthIntervalType", "CalendarIntervalType")
     if hasattr(types, name)
+)
+
+#: Raised for a variant that Python cannot read: an instant beyond its range, too many levels, broken bytes.
+UNREADABLE_VARIANT: tuple[type[Exception], ...] = (
+    ValueError,
+    OverflowError,
+    RecursionError,
+    PySparkException,
 )
 
 
@@ -125,7 +134,7 @@ def with_variants(value: Any, data_type: Any) -> Any:
     if value is None or not holds_variants(data_type):
         return value
     if _is_variant(data_type):
-        return json.loads(str(types.VariantVal(value["value"], value["metadata"])))
+        return _content_of(types.VariantVal(value["value"], value["metadata"]))
     if _arrow.types.is_struct(data_type):
         parts = [data_type.field(index) for index in range(data_type.num_fields)]
         return {part.name: with_variants(value[part.name], part.type) for part in parts}
@@ -135,3 +144,10 @@ def with_variants(value: Any, data_type: Any) -> Any:
         items: Mapping[Any, Any] = cast("Any", value)
         return {key: with_variants(item, data_type.item_type) for key, item in items.items()}
     return [(key, with_variants(item, data_type.item_type)) for key, item in value]
+
+
+def _content_of(variant: Any) -> Any:
+    try:
+        return json.loads(str(variant))
+    except json.JSONDecodeError:  # it holds NaN or an infinity
+        return variant.toPython()

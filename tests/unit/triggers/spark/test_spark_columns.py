@@ -1,5 +1,7 @@
 """Which columns can be fields of a message, and rows with values that Python does not have."""
 
+import struct
+from datetime import date
 from typing import Any
 
 import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
@@ -133,7 +135,7 @@ def test_a_value_that_python_has_none_for_does_not_keep_the_others_from_it() -> 
         names=["id", "text", "at", "nested", "listed", "mapped"],
     )
 
-    first, second, third = rows_of(batch, maps="strict")
+    first, second, third = rows_of(batch)
 
     assert isinstance(first, OddArrowRow)
     assert first.column == "text"
@@ -165,7 +167,7 @@ def test_a_map_with_keys_that_no_dictionary_takes_is_pairs(keys: Any, key: Any) 
     inside = _arrow.ListArray.from_arrays([0, 2, 2], nested)
     batch = _arrow.RecordBatch.from_arrays([nested, plain, inside], names=["nested", "plain", "inside"])
 
-    rows = rows_of(batch, maps="strict")
+    rows = rows_of(batch)
 
     assert [type(row) for row in rows] == [dict, dict]
     assert rows[0] == {"nested": [(key, 2)], "plain": {"k": 1}, "inside": [[(key, 2)], []]}
@@ -176,12 +178,50 @@ def test_a_map_with_a_key_twice_makes_its_own_row_odd() -> None:
     maps = _maps(_arrow.string(), [("k", 1), ("k", 2)], [("k", 3)])
     batch = _arrow.RecordBatch.from_arrays([maps], names=["map"])
 
-    first, second = rows_of(batch, maps="strict")
+    first, second = rows_of(batch)
 
     assert isinstance(first, OddArrowRow)
     assert first.column == "map"
+    assert first == {"map": [("k", 1), ("k", 2)]}
     assert (type(second), second) == (dict, {"map": {"k": 3}})
-    assert rows_of(batch) == [{"map": [("k", 1), ("k", 2)]}, {"map": [("k", 3)]}]
+
+
+def test_a_map_is_an_object_in_the_body_of_a_message_whatever_its_keys_are() -> None:
+    days = _maps(_arrow.date32(), [(date(2026, 1, 2), 1)])
+    batch = _arrow.RecordBatch.from_arrays(
+        [_maps(_arrow.string(), [("k", 1)]), _maps(_arrow.int64(), [(7, 2)]), days], names=["a", "b", "c"]
+    )
+
+    (row,) = rows_of(batch)
+
+    assert message_of(row, Columns(uuid="a"), destination="orders", uuid="u").body == {
+        "a": {"k": 1},
+        "b": {"7": 2},
+        "c": {"2026-01-02": 1},
+    }
+
+
+def _variants(*values: bytes) -> Any:
+    parts = [_arrow.array(values), _arrow.array([b"\x01\x00\x00"] * len(values))]
+    fields = [
+        _arrow.field("value", _arrow.binary()),
+        _arrow.field("metadata", _arrow.binary(), metadata={"variant": "true"}),
+    ]
+    return _arrow.StructArray.from_arrays(parts, fields=fields)
+
+
+@pytest.mark.skipif(not SINCE_4, reason="Spark 3.5 has no variants")
+def test_a_variant_that_json_cannot_hold_does_not_keep_the_others_from_python() -> None:
+    number, day = b"\x1c", b"\x2c"  # the first byte of a variant is its type
+    values = [number + struct.pack("<d", one) for one in (1.5, float("inf"))]
+    values += [day + (10_000_000).to_bytes(4, "little"), b"\xff"]
+    batch = _arrow.RecordBatch.from_arrays([_variants(*values)], names=["any"])
+
+    rows = rows_of(batch)
+
+    assert [row["any"] for row in rows[:2]] == [1.5, float("inf")]
+    assert [type(row) for row in rows] == [dict, dict, OddArrowRow, OddArrowRow]
+    assert [row["any"]["value"] for row in rows[2:]] == values[2:]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from history.errors import ConfigurationError
-from history.support.rendering import shown
+from history.support.rendering import shown, text_of
 from triggers.service.checking import check_whole
 from triggers.service.signatures import innermost
 from triggers.spark import ForeachBatch
@@ -127,10 +127,21 @@ def _rows_of(rows: Any, spark: Any) -> tuple[Sequence[Row], Callable[[Sequence[R
             )
         listed = [dict(row) for row in cast("Sequence[Row]", rows)]
         session = spark or _session()
-        schema = session.createDataFrame(listed).schema if listed else None
+        schema = _schema_of(listed, session) if listed else None
     if not listed:
         raise ConfigurationError("rows", "there are none", "give at least one row")
     return listed, lambda some: session.createDataFrame(list(some), schema)
+
+
+def _schema_of(rows: Sequence[Row], session: Any) -> Any:
+    from pyspark.errors import PySparkException  # noqa: PLC0415  (with the extra)
+
+    try:
+        return session.createDataFrame(list(rows)).schema
+    except PySparkException as error:  # such as a column that is None in each row
+        raise ConfigurationError(
+            "rows", f"Spark finds no type for a column: {text_of(error)}", "give a DataFrame, which has types"
+        ) from error
 
 
 def _session() -> Any:
