@@ -49,6 +49,8 @@ class Blame(NamedTuple):
         if isinstance(error, TransactionConflictError):
             return Culprit.NOBODY
         try:
+            if not _has_ended(error) and run.raised is not None and self.settings.is_transient(run.raised):
+                return await self._try_again(self.store, run, error)
             if isinstance(error, TransactionBrokenError) or _came_before(run):
                 return await self._judge(self.store, run, error)
             return await self._try_again(self.store, run, error)
@@ -65,7 +67,7 @@ class Blame(NamedTuple):
             return []
         doubted: list[Run] = []
         with suppress(UnavailableError):  # then the leases of the remaining entries decide
-            if error.ended:
+            if _has_ended(error):
                 verdicts = [(run, await self._judge(self.store, run, error)) for run in culprits]
                 doubted += [run for run, verdict in verdicts if verdict is Culprit.MESSAGE]
             others = [run for run in runs if run not in doubted and run.owner is not None]
@@ -87,10 +89,13 @@ class Blame(NamedTuple):
         return standing
 
     async def _try_again(self, store: HistoryStore, run: Run, error: Exception) -> Culprit:
-        """Recover a message, once, if its transaction lost the connection while the history answers."""
+        """Recover a message if its transaction lost the connection while the history answers.
+
+        If its service did not fail transiently, this is done only once.
+        """
         (entry,) = await store.lookup(self.settings.name, [run.message.uuid or ""])
         if not _has_committed(run, entry):
-            run.end = failed(Ending.TRANSIENT, error, self.settings.policy, recorded=True)
+            run.end = failed(Ending.TRANSIENT, run.raised or error, self.settings.policy, recorded=True)
             run.note(f"its transaction did not commit: {run.text_of(error)}")
         return Culprit.AGAIN
 
@@ -107,10 +112,10 @@ class Blame(NamedTuple):
         earlier = claim.found
         if earlier is not None and earlier.state is State.COMPLETED:
             return Culprit.AGAIN if _has_committed(run, earlier) else Culprit.NOBODY
-        ended = isinstance(error, TransactionBrokenError) and error.ended
+        ended = _has_ended(error)
         if earlier is None and not ended:
             run.finding = Finding(HistoryUse.ON, fence=claim.fence, owner=owner)
-            run.end = failed(Ending.FATAL, error, plain, recorded=True)
+            run.end = failed(Ending.FATAL, run.raised or error, plain, recorded=True)
         elif earlier is None or earlier.owner == own:
             # The entry stays as it is, so that copies are also In Doubt.
             (entry,) = await store.lookup(name, [uuid])
@@ -129,6 +134,11 @@ class Blame(NamedTuple):
         count = classify_count(run.message.delivery_count, policy.max_delivery_count)
         run.decision = decide(replace(run.facts(count, Word.NONE), found=Found.STARTED), policy)
         run.note(f"its transaction did not commit: {run.text_of(error)}")
+
+
+def _has_ended(error: Exception) -> bool:
+    """Whether a service ended its transaction."""
+    return isinstance(error, TransactionBrokenError) and error.ended
 
 
 def _came_before(run: Run) -> bool:

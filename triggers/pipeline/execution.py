@@ -274,7 +274,7 @@ class ServiceExecution:
     ) -> tuple[Any, BaseException | None]:
         """Call, again if the failure is transient and the settings allow it; return result and error."""
         if transaction is not None:
-            return await self._inside(transaction, call)
+            return await self._inside(runs, transaction, call)
         try:
             return await call(1), None  # nearly every message ends here, so it costs no extra coroutine
         except BaseException as error:
@@ -349,7 +349,7 @@ class ServiceExecution:
             return None, own_error(error)
 
     async def _inside(
-        self, transaction: ServiceTransaction, call: Callable[[int], Awaitable[Any]]
+        self, runs: Sequence[Run], transaction: ServiceTransaction, call: Callable[[int], Awaitable[Any]]
     ) -> tuple[Any, BaseException | None]:
         """Call inside a transaction. A failure is undone; effects that cannot be kept are a failure."""
 
@@ -361,6 +361,8 @@ class ServiceExecution:
         await transaction.mark()
         result, error = await self._try(kept())
         if error is not None:
+            for run in runs:
+                run.raised = error
             await transaction.undo()
         return result, error
 

@@ -79,6 +79,8 @@ class Run:
     seconds: float = 0.0
     #: Whether its consumer stops, so that a failed run is not tried again here.
     stopped: bool = False
+    #: What the service raised in a transaction, which may then not be undone, or not commit.
+    raised: BaseException | None = None
     #: None until the service has ended, and if it did not run.
     end: End | None = None
     notes: tuple[str, ...] = ()
@@ -187,7 +189,7 @@ class Run:
         """Forget everything except the message: the transaction that it shared was not committed."""
         self.begin_anew()
         self.decision, self.end, self.attempts, self.seconds = None, None, 0, 0.0
-        self.patience, self.stopped, self.taken_by = timedelta(0), False, None
+        self.patience, self.stopped, self.taken_by, self.raised = timedelta(0), False, None, None
 
     @property
     def is_unlike(self) -> bool:

@@ -1,11 +1,12 @@
 """Kept results: a later caller, for example the caller of a copy, receives the first run's result."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import timedelta
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 from pydantic_core import from_json, to_json
 
 from history.errors import DoubtlessError
@@ -87,9 +88,10 @@ def encode_result(result: Any, limit: int) -> bytes:
     """Return a result in the form in which it is kept.
 
     Raises:
-        NotKeptError: it is not JSON, or larger than the limit.
+        NotKeptError: it is not JSON, larger than the limit, or has a part that only one reader can read.
     """
     try:
+        _refuse_iterators(result)
         data = _BEGINNING + to_json(result)
     except Exception as error:
         raise NotKeptError(f"it cannot be written as JSON ({error})") from error
@@ -97,6 +99,28 @@ def encode_result(result: Any, limit: int) -> bytes:
     if size > limit:
         raise NotKeptError(f"its JSON is larger than the limit ({size:,} bytes, and the limit is {limit:,})")
     return data
+
+
+def _refuse_iterators(value: Any) -> None:
+    """Refuse a value with an iterator inside: JSON would read it, and leave nothing of it for the caller."""
+    if hasattr(type(value), "__next__"):
+        raise TypeError(f"it has a {type(value).__name__}, which only one reader can read")
+    for part in _parts_of(value):
+        _refuse_iterators(part)
+
+
+def _parts_of(value: Any) -> Iterable[Any]:
+    match value:
+        case dict():
+            return value.values()
+        case list() | tuple() | set() | frozenset() | deque():
+            return cast("Iterable[Any]", value)
+        case BaseModel():
+            return [part for _, part in value]
+        case _ if is_dataclass(value):
+            return [getattr(value, field.name) for field in fields(value)]
+        case _:
+            return ()
 
 
 def encode_failure(failure: Failure) -> bytes:

@@ -246,8 +246,8 @@ def _make_safe(engine: AnyEngine) -> None:
     """Make an engine survive forks, files that are replaced, and tasks that are cancelled."""
     survive_forks(engine)
     follow_file(engine)
-    if isinstance(engine, AsyncEngine) and engine.dialect.driver == "aiosqlite":
-        pool = engine.sync_engine.pool
+    if engine.dialect.name == Dialect.SQLITE:
+        pool = pooled_of(engine).pool
         if not event.contains(pool, "invalidate", _roll_back_first):
             event.listen(pool, "invalidate", _roll_back_first)
 
@@ -255,6 +255,10 @@ def _make_safe(engine: AnyEngine) -> None:
 def _roll_back_first(connection: DBAPIConnection, _record: object, _error: object) -> None:
     # If a statement that returns rows is cut off, it closes only with its last cursor, maybe at the next
     # garbage collection. Until then its transaction would keep all others from writing.
+    if isinstance(connection, sqlite3.Connection):
+        with suppress(sqlite3.Error):  # it is closed
+            connection.rollback()
+        return
     rolling = _rolled_back(connection.driver_connection)
     try:
         begin(rolling)

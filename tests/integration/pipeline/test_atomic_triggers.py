@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -18,6 +19,12 @@ from tests.fixtures.waiting import PATIENCE
 from tests.integration.helpers.atomic_shop import INSERT, Make, Shop, insert
 from triggers import Cause, ConfigurationError, FatalError, Message, Outcome, Status, TransientError, Trigger
 from triggers.pipeline.pipeline import Step
+
+#: A query that takes longer than the time that a test gives it.
+SLOW = text(
+    "WITH RECURSIVE count(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM count WHERE n < 3000000) "
+    "SELECT max(n) FROM count"
+)
 
 
 def insert_by_session(message: Message, session: Session) -> None:
@@ -316,6 +323,47 @@ class TestAsyncio:
         assert [one.status for one in outcomes] == [Status.NEW, Status.NEW, Status.NEW, Status.DUPLICATE]
         assert shop.booked() == ["a", "b"]
         assert shop.outcome("bad") is EntryOutcome.FAILED
+
+    @pytest.mark.parametrize("form", [AsyncConnection, AsyncSession])
+    def test_a_statement_that_times_out_is_recovered_each_time(
+        self, shop: Shop, made: Make, form: type[AsyncConnection | AsyncSession]
+    ) -> None:
+        async def wait(message: Message, opened: Any) -> None:
+            await opened.execute(INSERT, {"uuid": message.uuid})
+            async with asyncio.timeout(0.05):
+                await opened.execute(SLOW)
+
+        wait.__annotations__ = {"message": Message, "opened": form, "return": None}
+
+        async def handle() -> list[Outcome]:
+            book = made(wait)
+            outcomes = [await book.ahandle(sent(delivery_count=count)) for count in (1, 2, 3)]
+            await book.aclose()
+            return outcomes
+
+        outcomes = asyncio.run(handle())
+
+        assert [type(one.error) for one in outcomes] == [TimeoutError] * 3
+        assert [(one.acknowledge, one.suspend, one.parked) for one in outcomes] == [(False, False, False)] * 3
+        assert (shop.booked(), shop.entry("u-1")) == ([], None)
+
+    def test_the_error_of_a_service_is_known_if_its_connection_is_lost(self, shop: Shop, made: Make) -> None:
+        async def fail(message: Message, connection: AsyncConnection) -> None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await connection.execute(SLOW)
+            raise ValueError("no price")
+
+        async def handle() -> Outcome:
+            book = made(fail)
+            outcome = await book.ahandle(sent(delivery_count=2))
+            await book.aclose()
+            return outcome
+
+        outcome = asyncio.run(handle())
+
+        assert (type(outcome.error), outcome.parked) == (ValueError, True)
+        assert shop.outcome("u-1") is EntryOutcome.FAILED
 
 
 class TestRefusals:

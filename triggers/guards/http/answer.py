@@ -67,7 +67,8 @@ class HttpAnswer:
     async def take(self, event: MutableMapping[str, Any]) -> None:
         """Receive one event of the application; this is its ``send``."""
         if event["type"] == "http.response.start":
-            self._start = event
+            # A copy: the middlewares around the guard change the event that they get.
+            self._start = {**event, "headers": list(event.get("headers", ()))}
             self.is_streamed = not self._is_short()
             if self.is_streamed:
                 await self._send(event)

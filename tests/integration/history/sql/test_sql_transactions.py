@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from history.beside.progress import begin
@@ -256,3 +257,23 @@ class TestCancelled:
         assert (await store.claim(TRIGGER, ["u1"], "next"))[0].found is None
         assert held
         await store.close()
+
+    def test_a_signal_in_a_statement_on_sqlite_locks_nobody_out(self, tmp_path: Path) -> None:
+        store = SqlHistory.from_url(f"sqlite:///{tmp_path}/h.sqlite3?timeout=0.3")
+        drive(store.check())
+        held: list[object] = []  # as if uncollected garbage held it
+        engine = store._engine  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+        def interrupt(_connection: Any, cursor: object, statement: str, *_: Any) -> None:
+            if "RETURNING" in statement:
+                held.append(cursor)
+                raise KeyboardInterrupt
+
+        event.listen(engine, "after_cursor_execute", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            drive(store.claim(TRIGGER, ["u1", "u2"], "first"))
+        event.remove(engine, "after_cursor_execute", interrupt)
+
+        assert held
+        assert [claim.found for claim in drive(store.claim(TRIGGER, ["u1", "u2"], "next"))] == [None, None]
+        drive(store.close())

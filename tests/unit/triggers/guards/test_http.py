@@ -264,6 +264,27 @@ class TestStreams:
         assert (second.headers["idempotent-replayed"], len(shop.charged)) == ("true", 1)
 
     @pytest.mark.parametrize("announces_length", [True, False])
+    async def test_what_an_outer_middleware_does_to_an_answer_is_not_kept(
+        self, shop: Shop, *, announces_length: bool
+    ) -> None:
+        shop.announces_length = announces_length
+
+        async def compressing(scope: Any, receive: Any, send: Any) -> None:
+            async def changed(event: Sent) -> None:
+                if event["type"] == "http.response.start":
+                    event["headers"].append((b"content-encoding", b"gzip"))  # as Starlette's GZipMiddleware
+                await send(event)
+
+            await shop.app(scope, receive, changed)
+
+        first, copy = await ask(compressing), await ask(compressing)
+        direct = await ask(shop.app)
+
+        assert first.headers["content-encoding"] == copy.headers["content-encoding"] == "gzip"
+        assert direct.headers["idempotent-replayed"] == "true"
+        assert "content-encoding" not in direct.headers
+
+    @pytest.mark.parametrize("announces_length", [True, False])
     async def test_a_long_answer_goes_through_and_is_not_kept(
         self, shop: Shop, caplog: pytest.LogCaptureFixture, *, announces_length: bool
     ) -> None:

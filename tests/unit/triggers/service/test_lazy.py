@@ -2,12 +2,15 @@
 
 import io
 import sqlite3
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from history import MemoryHistory
 from triggers import LazyResultError, Message, Status, trigger
@@ -72,6 +75,35 @@ def test_a_kept_result_can_be_read_more_than_once(result: Callable[[], Any]) -> 
     assert isinstance(outcome.error, LazyResultError)
     assert turn.outcome is not None
     assert isinstance(turn.outcome.error, LazyResultError)
+
+
+class Page(BaseModel):
+    rows: Any
+
+
+@dataclass
+class Pages:
+    rows: Any
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda rows: [rows],
+        lambda rows: (1, rows),
+        lambda rows: {"pages": [{"rows": rows}]},
+        lambda rows: Page(rows=rows),
+        lambda rows: [Pages(rows)],
+        lambda rows: deque([rows]),
+    ],
+)
+def test_an_iterator_inside_a_result_is_left_to_the_caller(around: Callable[[Any], Any]) -> None:
+    guard, rows = protect("book", history=MemoryHistory(), keep_result=True), iter([1, 2])
+
+    first, copy = [guard.handle("order-1", lambda: around(rows)) for _ in range(2)]
+
+    assert (first.executed, list(rows)) == (True, [1, 2])
+    assert (copy.status, copy.result_kept, copy.result) == (Status.DUPLICATE, False, None)
 
 
 def test_a_cursor_whose_statement_was_done_goes_to_the_caller() -> None:
