@@ -204,6 +204,18 @@ def test_the_wait_doubles_and_a_right_token_ends_it() -> None:
     assert throttle.wait("a") == throttle.wait("b") == 0.0
 
 
+def test_an_address_of_the_same_network_has_to_wait() -> None:
+    throttle = Throttle(lambda: 0.0)
+    for number in range(FREE + 1):
+        throttle.fail(f"2001:db8::{number:x}")
+        throttle.fail("::ffff:10.0.0.1")
+
+    throttled = ["2001:db8::ffff", "2001:db8:0:0:1::1", "::ffff:10.0.0.1"]
+    free = ["2001:db8:0:1::1", "::ffff:10.0.0.2", "10.0.0.2", "testclient"]
+
+    assert [throttle.wait(address) > 0 for address in throttled + free] == [True] * 3 + [False] * 4
+
+
 def test_a_million_addresses_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("triggers.dashboard.access.throttle.MOST", 3)
     throttle = Throttle(lambda: 0.0)
