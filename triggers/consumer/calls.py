@@ -1,7 +1,7 @@
 """Calls to a server that have not returned yet: a server may be silent long before a driver gives it up."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 #: After how many seconds without an answer a server counts as away: monitoring must show it within ten.
@@ -15,7 +15,7 @@ class Calls:
         self._begun: dict[object, float] = {}
 
     @contextmanager
-    def begun(self) -> Iterator[None]:
+    def begun(self) -> Generator[None]:
         """Count a call while it runs."""
         call = object()
         self._begun[call] = time.monotonic()

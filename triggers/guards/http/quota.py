@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 #: How long a caller should wait if its requests in progress may use up the limit, in seconds.
@@ -39,7 +39,7 @@ class Quota:
         return SOON if self._used[caller] + self._running[caller] >= self._most else 0.0
 
     @contextmanager
-    def running(self, caller: str) -> Iterator[None]:
+    def running(self, caller: str) -> Generator[None]:
         """Reserve a new key for a request in progress, which may be one of many at the same time."""
         self._running[caller] += 1
         try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 from uuid import UUID
 
@@ -230,7 +230,8 @@ def _user_of(scope: Scope) -> str | None:
     if isinstance(user, str | int | bytes | UUID):
         return _canonical(user)
     if isinstance(user, Mapping):
-        user = SimpleNamespace(**{str(name): value for name, value in user.items()})
+        fields = cast("Mapping[object, Any]", user)
+        user = SimpleNamespace(**{str(name): value for name, value in fields.items()})
     if not getattr(user, "is_authenticated", True):
         return None
     for name in _NAMES_OF_USERS:

@@ -71,7 +71,7 @@ def test_who_opens_it_with_a_password_is_warned_once(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("history.support.tls._WARNED", set())
+    monkeypatch.setattr("history.support.tls._WARNED", set[object]())
 
     for _ in range(2):
         opens(url)
