@@ -8,6 +8,7 @@ from history.errors import ConfigurationError
 from history.support.encryption import SETTING, Cipher, cipher_of
 from history.support.forks import without_forks
 from history.support.references import dereferenced, is_reference
+from history.support.tls import warn_of_open_line
 from history.support.urls import guarded, refuse_unknown, split_option, split_url
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ def open_history(url: str) -> "KeepsBeside":
     """
     url = dereferenced(url, "history")
     with guarded(url, "history"), without_forks():
-        return _opener_of(url, "history")(url)
+        store = _opener_of(url, "history")(url)
+        warn_of_open_line(url, "history")
+        return store
 
 
 def refuse_unknown_scheme(setting: str, url: str) -> None:

@@ -14,7 +14,7 @@
 ``spoilt.py``          skips records that cannot be read
 ``paging.py``          walks through the contents of a store, a page at a time
 ``outage.py``          logs when background work begins to fail, and when it works again
-``tls.py``             recognizes TLS errors that last until somebody corrects a setting
+``tls.py``             warns of lines without TLS, and recognizes TLS errors that last
 ``forks.py``           handles connections, threads and locks in forked children
 ``loops.py``           detects a running event loop, and keeps one value per loop
 ``fair.py``            a semaphore for threads that serves them in the order in which they came

@@ -50,20 +50,21 @@ def make_private(database: Path) -> None:
 
 
 def refuse_open_secret(file: Path, setting: str) -> None:
-    """Refuse a file of this user that holds a secret and that all others may read.
+    """Refuse a file of this user that holds a secret and that all others may read or write.
 
     Files of another user, and files on a read-only file system, are accepted: Docker and Kubernetes provide
     secrets in this way.
 
     Raises:
         OSError: the file cannot be examined.
-        ConfigurationError: all others may read it.
+        ConfigurationError: all others may read or write it.
     """
     about = file.stat()
     is_ours = about.st_uid == os.geteuid() and not os.statvfs(file).f_flag & os.ST_RDONLY
-    if is_ours and about.st_mode & stat.S_IROTH:
+    if is_ours and about.st_mode & (stat.S_IROTH | stat.S_IWOTH):
         mode = oct(stat.S_IMODE(about.st_mode)).removeprefix("0o")
-        raise ConfigurationError(setting, f"all users may read {file} (mode {mode})", f"chmod 600 {file}")
+        may = "read" if about.st_mode & stat.S_IROTH else "write"
+        raise ConfigurationError(setting, f"all users may {may} {file} (mode {mode})", f"chmod 600 {file}")
 
 
 def state_of(file: Path) -> tuple[int, ...] | None:

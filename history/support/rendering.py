@@ -39,11 +39,17 @@ _UNTOLD = "\n... its causes cannot be shown ...\n"
 _HIDDEN = "(hidden: values of rows)"
 
 #: How the line after PostgreSQL's details begins, in the text of an error or in a traceback.
-_NEXT = r"DETAIL|CONTEXT|HINT|LINE|QUERY|\[|\(Background|The above exception|During handling|Traceback"
+_NEXT = r"DETAIL|CONTEXT|HINT|LINE|QUERY|\[|\(Background|The above exception|During handling|Traceback|\+-"
+
+#: Before each line of a group of exceptions.
+_MARGIN = r"[ |]*"
 
 #: The values of rows in texts of databases: PostgreSQL's details, and the parameters of statements.
 _VALUES = re.compile(
-    rf"^(DETAIL|CONTEXT): .*?(?=\n\n?(?:{_NEXT})|\Z)|^\[parameters: .*?\]$", re.MULTILINE | re.DOTALL
+    rf"^{_MARGIN}(DETAIL|CONTEXT): .*?(?=\n{_MARGIN}\n?{_MARGIN}(?:{_NEXT})|\Z)"
+    # Up to the next one: otherwise, many without an end would take very long.
+    rf"|^{_MARGIN}\[parameters: (?:(?!\n{_MARGIN}\[parameters: ).)*?\]$",
+    re.MULTILINE | re.DOTALL,
 )
 
 #: Texts that Python's own formatter would show differently: at length, not at all, with half a character, or

@@ -256,10 +256,7 @@ def test_somebody_runs_a_message_in_doubt_with_the_keyboard_and_it_is_in_the_aud
 
 
 def test_a_key_is_heard_as_soon_as_there_is_something_to_see(page: Page) -> None:
-    page.goto(page.url + "parked")
-    page.get_by_role("link", name="book").first.click()
-    page.locator("[data-row] a").first.click()
-    expect(page.get_by_role("heading", name="Did book happen for order-1?")).to_be_visible()
+    _open_first_message(page)
     held = Held(page, "**/static/desk.js")
     page.reload(wait_until="commit")
     expect(page.get_by_role("heading", name="Did book happen for order-1?")).to_be_visible()
@@ -271,6 +268,41 @@ def test_a_key_is_heard_as_soon_as_there_is_something_to_see(page: Page) -> None
 
     expect(reason).to_have_value("seen at the bank, declined")
     held.let_go()
+
+
+@pytest.mark.parametrize("until", ["declined", "s"])
+def test_keys_that_come_before_the_page_is_whole_are_not_taken_for_others(page: Page, until: str) -> None:
+    """Parsing stops at a late script; the last keys come after it, and before the page's own scripts."""
+    _open_first_message(page)
+    address = page.url
+    page.route(lambda url: url == address, _with_a_late_script)
+    late, held = Held(page, "**/static/late.js"), Held(page, "**/static/desk.js")
+    page.reload(wait_until="commit")
+    expect(page.get_by_role("heading", name="Did book happen for order-1?")).to_be_visible()
+
+    page.keyboard.press("r")
+    early, _, rest = "seen at the bank, declined".partition(until)
+    page.keyboard.type(early + until)
+    late.give_nothing()
+    page.wait_for_function("document.readyState === 'interactive'")
+    page.keyboard.type(rest)
+
+    expect(page.locator("input[data-key=r]")).to_have_value("seen at the bank, declined")
+    held.let_go()
+
+
+def _open_first_message(page: Page) -> None:
+    page.goto(page.url + "parked")
+    page.get_by_role("link", name="book").first.click()
+    page.locator("[data-row] a").first.click()
+    expect(page.get_by_role("heading", name="Did book happen for order-1?")).to_be_visible()
+
+
+def _with_a_late_script(route: Route) -> None:
+    """Answer with the page, which has a script after its heading."""
+    answer = route.fetch()
+    before, end, after = answer.text().partition("</h1>")
+    route.fulfill(response=answer, body=f'{before}{end}<script src="/static/late.js"></script>{after}')
 
 
 class Held:
@@ -286,6 +318,10 @@ class Held:
     def let_go(self) -> None:
         for route in self._routes:
             route.continue_()
+
+    def give_nothing(self) -> None:
+        for route in self._routes:
+            route.fulfill(body="", content_type="text/javascript")
 
 
 @pytest.fixture

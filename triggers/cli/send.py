@@ -44,18 +44,29 @@ _FORM = '{"headers": {"uuid": "order-1"}, "body": {"id": "N-1"}}'
 
 @dataclass(slots=True)
 class _Report:
-    """The progress of sending, and the first line with an unknown result."""
+    """The progress of sending, and the first line with an unknown result.
+
+    ``queued`` messages were put into the queue. ``waiting`` messages are in it at the end, the oldest of them
+    from earlier calls.
+    """
 
     destination: str
-    sent: int = 0
+    taken: int = 0
+    queued: int = 0
     sent_as_they_are: int = 0
     named: list[MessageLine] = field(default_factory=list[MessageLine])
     last: int = 0
     waiting: int | None = None
 
-    def add(self, lines: list[MessageLine]) -> None:
+    @property
+    def sent(self) -> int:
+        """How many messages of this call are at the provider."""
+        return self.taken - (self.queued if self.waiting is None else min(self.queued, self.waiting))
+
+    def add(self, lines: list[MessageLine], *, queued: int) -> None:
         unreadable = [line for line in lines if line.problem is not None]
-        self.sent += len(lines)
+        self.taken += len(lines)
+        self.queued += queued
         self.sent_as_they_are += len(unreadable)
         self.named += unreadable[: _NAMED - len(self.named)]
         self.last = lines[-1].number
@@ -110,10 +121,12 @@ def send(
             if producer.queue is not None:
                 report.waiting = producer.drain().left
         except (UnavailableError, ConfigurationError, KeyboardInterrupt):
-            if report.sent:
+            if report.taken:
+                queued = f" and queued {report.queued}" if report.queued else ""
                 state.note(
-                    f"sent {_messages(report.sent)}, up to line {report.last}; go on with --from-line "
-                    f"{report.last + 1}: what arrived beyond it is a duplicate then, if it has a uuid"
+                    f"sent {_messages(report.sent)}{queued}, up to line {report.last}; go on with "
+                    f"--from-line {report.last + 1}: what arrived beyond it is a duplicate then, "
+                    "if it has a uuid"
                 )
             raise
     _tell(state, report)
@@ -130,20 +143,22 @@ def _options(priority: int | None, time_to_live: float | None, delay: float | No
     return options
 
 
-def _send_as_they_are(link: Provider, destination: str, lines: list[MessageLine]) -> None:
+def _send_as_they_are(link: Provider, destination: str, lines: list[MessageLine]) -> int:
     drive(link.send(destination, [line.message for line in lines]))
+    return 0
 
 
-def _send_with(producer: Producer, options: SendOptions, destination: str, lines: list[MessageLine]) -> None:
-    producer.send_batch(destination, [line.message for line in lines], **options)
+def _send_with(producer: Producer, options: SendOptions, destination: str, lines: list[MessageLine]) -> int:
+    sent = producer.send_batch(destination, [line.message for line in lines], **options)
+    return sum(message.queued for message in sent)
 
 
 def _send(
-    emit: Callable[[str, list[MessageLine]], None], lines: Iterable[MessageLine], report: _Report
+    emit: Callable[[str, list[MessageLine]], int], lines: Iterable[MessageLine], report: _Report
 ) -> None:
+    """Send the lines. ``emit`` returns how many messages it has put into the queue."""
     for chunk in _chunks(lines):
-        emit(report.destination, chunk)
-        report.add(chunk)
+        report.add(chunk, queued=emit(report.destination, chunk))
 
 
 def _chunks(lines: Iterable[MessageLine]) -> Iterator[list[MessageLine]]:
@@ -173,7 +188,8 @@ def _tell(state: CliState, report: _Report) -> None:
         return
     state.say(f"sent {_messages(report.sent)} to {report.destination}")
     if report.waiting:
-        state.note(f"{_messages(report.waiting)} wait in the queue for the provider to come back")
+        wait = "waits" if report.waiting == 1 else "wait"
+        state.note(f"{_messages(report.waiting)} {wait} in the queue, and the next call sends them")
     if report.sent_as_they_are:
         more = ", and so on" if report.sent_as_they_are > len(report.named) else ""
         lines = "; ".join(f"line {line.number}: {line.problem}" for line in report.named)

@@ -10,6 +10,7 @@ from typing import Any
 
 from history.store.control import Counts, Report, TriggerState, Trouble, Verb
 from history.support.rendering import told_of
+from triggers.consumer.calls import Calls
 from triggers.declaration.decorator import Trigger
 from triggers.detection.suspension import Suspension, Terms, terms_of
 from triggers.detection.table import Status
@@ -64,8 +65,9 @@ class Gate:
         self._failing = Failing()
         #: Where the trigger parks; None before its pipeline is made.
         self.lot: ParkingLot | None = None
-        #: The last failure of the history; None after it answered.
-        self.history_away: str | None = None
+        #: The present calls of the trigger's workers to its provider, and the looks at its history.
+        self.provider_calls, self.history_calls = Calls(), Calls()
+        self._history_away: str | None = None
         self._changed = time.monotonic()
         self._away: str | None = None
         self._away_since = self._changed
@@ -98,14 +100,23 @@ class Gate:
 
     @property
     def away(self) -> str | None:
-        """The provider's last failure in a worker's call; None after it answered."""
-        return self._away
+        """The provider's last failure in a worker's call, or that it is silent; None after it answered."""
+        return self._away or _silence(self.provider_calls)
 
     @away.setter
     def away(self, cause: str | None) -> None:
         if cause is not None and self._away is None:
             self._away_since = time.monotonic()
         self._away = cause
+
+    @property
+    def history_away(self) -> str | None:
+        """The last failure of the history, or that it is silent; None after it answered."""
+        return self._history_away or _silence(self.history_calls)
+
+    @history_away.setter
+    def history_away(self, cause: str | None) -> None:
+        self._history_away = cause
 
     @property
     def needs_history(self) -> bool:
@@ -283,7 +294,8 @@ class Gate:
         with self._lock:
             disabled = self._disabled is not None
             reason = self._disabled if disabled else self._suspended
-            now, away = time.monotonic(), self._away
+            now, away = time.monotonic(), self.away
+            away_for = now - self._away_since if self._away else self.provider_calls.silent_for or 0.0
             return Report(
                 consumer=consumer,
                 trigger=self.trigger.name,
@@ -295,7 +307,7 @@ class Gate:
                 busy=len(self._begun),
                 counts=Counts(**self._statistics) - since,
                 away=away,
-                away_for=0.0 if away is None else max(0.0, now - self._away_since),
+                away_for=0.0 if away is None else max(0.0, away_for),
                 troubles=tuple(self._troubles()),
                 leaving=leaving,
             )
@@ -319,6 +331,12 @@ class Gate:
     def _log_state(self, became: str, reason: str | None = None) -> None:
         state = f"{became}: {reason}" if reason else became
         _log.warning("trigger %s is %s", self.trigger.name, state, extra={"trigger": self.trigger.name})
+
+
+def _silence(calls: Calls) -> str | None:
+    """Return that a server is silent; None if it is not."""
+    silent = calls.silent_for
+    return None if silent is None else f"no answer for {silent:.0f} s"
 
 
 def _is_usual(outcome: Outcome) -> bool:

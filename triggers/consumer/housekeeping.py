@@ -167,7 +167,8 @@ class Housekeeping:
         if store is None or now < self._look_due:
             return
         try:
-            await store.lookup(self.gate.trigger.name, [LOOKED_FOR])
+            with self.gate.history_calls.begun():
+                await store.lookup(self.gate.trigger.name, [LOOKED_FOR])
         except Exception as error:  # noqa: BLE001  (any error of a store: it does not answer)
             self.gate.history_away = str(error)
         else:

@@ -136,7 +136,8 @@ class Worker:
             return True
         batch = self.gate.trigger.settings.batch
         limit = max(self.gate.trigger.settings.prefetch, batch)
-        received = await receiver.receive(limit, RECEIVE_WAIT)
+        with self.gate.provider_calls.begun():
+            received = await receiver.receive(limit, RECEIVE_WAIT)
         self.idle = not received and monotonic() >= self._expected
         refusing = self._can.counting_refusals
         if refusing is not None and (refused := refusing.take_refusals()):
@@ -198,12 +199,13 @@ class Worker:
     async def _open(self) -> Receiver:
         settings = self.gate.trigger.settings
         receiver: Receiver
-        if self.shared is not None:
-            receiver = await self.shared.open_part(self.name)
-        else:
-            receiver = await self.provider.open_receiver(
-                self.destination, subscription=settings.name, name=self.name
-            )
+        with self.gate.provider_calls.begun():
+            if self.shared is not None:
+                receiver = await self.shared.open_part(self.name)
+            else:
+                receiver = await self.provider.open_receiver(
+                    self.destination, subscription=settings.name, name=self.name
+                )
         if (limited := capabilities_of(receiver).limited) is not None:
             limited.limits = Limits(settings.max_body_size, settings.policy.max_delivery_count)
         self.receiver = LazyReceiver(receiver) if settings.acknowledge_mode == "dups_ok" else receiver

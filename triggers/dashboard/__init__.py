@@ -1,7 +1,8 @@
 """The dashboard: the present state, parked messages, and people's decisions, in a browser.
 
-``app.py`` makes the application, ``command.py`` is ``doubtless dashboard``. ``access/`` decides who somebody
-is and what they may do. ``api/`` has the addresses for programs, and ``charts/`` draws the last hour and day.
+``app.py`` makes the application, and ``command.py`` is ``doubtless dashboard``.
+``access/`` decides who somebody is and what they may do. ``api/`` has the addresses for programs, and
+``charts/`` draws the last hour and day.
 ``pages/`` has a module for each page, and ``templates/`` and ``static/`` have the files for browsers; nothing
 comes from another address. ``survey.py`` counts parked messages and ``pulse.py`` reads consumers' reports,
 both beside the pages: no page waits for a hundred thousand messages. ``pulse.py`` also says which history a

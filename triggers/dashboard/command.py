@@ -42,9 +42,6 @@ HOST, PORT = "127.0.0.1", 8378
 #: The hosts that only this machine reaches.
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
-#: How long running requests may take after a signal, in seconds.
-GRACE = 10
-
 _PROVIDERS: Any = typer.Option(
     None,
     "--provider",
@@ -235,6 +232,7 @@ def _serve(
     configuration: Configuration | None = None,
 ) -> None:
     """Open everything, report with ``say`` where it is, and serve it."""
+    from triggers.dashboard.access.serving import server_of  # noqa: PLC0415  (as above)
     from triggers.dashboard.app import create_app  # noqa: PLC0415  (loads the pages; --help needs none)
     from triggers.dashboard.rendering import load_templates  # noqa: PLC0415  (as above)
 
@@ -253,7 +251,7 @@ def _serve(
             configuration=configuration,
             stopping=stopping,
         )
-        server = _server_of(app)
+        server = server_of(app)
         load_templates()
         keep_what_is_loaded()
         say()
@@ -261,19 +259,6 @@ def _serve(
             server.run(sockets=[listening])
         except KeyboardInterrupt as stopped:  # which uvicorn raises after it has ended
             raise typer.Exit(130) from stopped
-
-
-def _server_of(app: Any) -> uvicorn.Server:
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,  # the client is the peer of the connection: a header about it is not trusted
-            server_header=False,
-            timeout_graceful_shutdown=GRACE,
-        )
-    )
 
 
 def keep_what_is_loaded() -> None:

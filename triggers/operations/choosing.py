@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from heapq import nsmallest
 
 from history.beside.parking import Parking, label_pages
 from history.beside.sealing import why_locked
@@ -90,6 +91,20 @@ def chosen(lot: Parking, parked_ids: Sequence[str] | None, selection: Selection)
     return each_once(ParkedLabel.of(get(lot, parked_id)) for parked_id in parked_ids)
 
 
+def oldest(lot: Parking, selection: Selection, limit: int) -> tuple[Sequence[ParkedLabel], int]:
+    """Return the oldest labels that match, at most ``limit``, and how many match; hold no others."""
+    total = 0
+
+    def counted() -> Iterator[ParkedLabel]:
+        nonlocal total
+        for label in walk(lot, selection):
+            total += 1
+            yield label
+
+    labels = nsmallest(limit, counted(), key=lambda label: (label.parked_at, label.id))
+    return labels, total
+
+
 def walk(lot: Parking, selection: Selection) -> Iterator[ParkedLabel]:
     """Yield the labels that match the filters, in no particular order; a label may come twice."""
     for page in drive_each(label_pages(lot, selection.trigger, limit=PAGE)):
@@ -130,9 +145,9 @@ def nothing_like(lot: Parking, selection: Selection, *, local: bool) -> str:
     said = "no parked message matches" if selection.filters else "nothing is parked"
     if selection.host is None and (selection.trigger is None or not local):
         return said
-    labels = list(walk(lot, Selection()))
-    hosts = {host for label in labels if (host := host_of(label)) is not None}
-    triggers = {label.trigger_name for label in labels}
+    names = {(host_of(label), label.trigger_name) for label in walk(lot, Selection())}
+    hosts = {host for host, _ in names if host is not None}
+    triggers = {name for _, name in names}
     if selection.host is not None and selection.host not in hosts:
         said += f"; hosts with parked messages: {listed(hosts)}"
     if local and selection.trigger is not None and selection.trigger not in triggers:

@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 from history.errors import ConfigurationError
 from history.support.forks import without_forks
 from history.support.references import dereferenced
+from history.support.tls import warn_of_open_line
 from history.support.urls import guarded, refuse_unknown, split_url
 from triggers.providers.provider import Provider
 
@@ -45,7 +46,9 @@ def open_provider(url: str) -> Provider:
     """
     url = dereferenced(url, "provider")
     with guarded(url, "provider"), without_forks():
-        return _open(url)
+        provider = _open(url)
+        warn_of_open_line(url, "provider")
+        return provider
 
 
 def _open(url: str) -> Provider:

@@ -82,6 +82,23 @@ def test_the_form_that_the_user_is_told_is_a_message(doubtless: InProcess, redis
     assert (again.json["sent"], again.json["sent_as_they_are"]) == (1, 0)
 
 
+def test_messages_that_wait_in_the_queue_are_not_called_sent(
+    doubtless: InProcess, private_redis: RedisServer
+) -> None:
+    write(doubtless.folder, [line(number) for number in range(3)])
+    send = ("send", "orders", "orders.jsonl", "--queue", "q", "--provider", private_redis.url)
+    private_redis.kill()
+
+    away, plain = doubtless(*send, "--json"), doubtless(*send)
+    private_redis.start()
+    back = doubtless(*send, "--json")
+
+    assert (away.code, away.json["sent"], away.json["waiting"]) == (0, 0, 3)
+    assert (plain.code, plain.out) == (0, "sent 0 messages to orders\n")
+    assert (back.code, back.json["sent"], back.json["waiting"]) == (0, 3, 0)
+    assert len(received(private_redis.url)) == 9
+
+
 def test_strict_refuses_the_whole_file_and_names_the_line(doubtless: InProcess, redis_url: str) -> None:
     write(doubtless.folder, [line(1), "garbage\n", line(3)])
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures.network import NetworkBefore
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers import scrapes
 from tests.integration.helpers.consumers import Lane, is_drained, send
@@ -119,6 +120,36 @@ def test_an_idle_trigger_is_unready_while_its_history_is_away(
     assert told["history_away"] is not None
     assert told["provider_away"] is None
     assert (up["doubtless_history_up", "orders"], up["doubtless_provider_up", "orders"]) == (0, 1)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("silent", ["provider", "history"])
+def test_a_trigger_is_unready_while_a_call_to_a_silent_server_has_not_returned(
+    redis_url: str,
+    postgres_url: str,
+    lane: Lane,
+    network_before: NetworkBefore,
+    silent: str,
+    ordered: bool,  # noqa: FBT001  (a parameter of the test)
+) -> None:
+    network = network_before(postgres_url)
+    # The driver never gives up.
+    postgres = network.url(postgres_url) + "&reply_timeout=0&connect_timeout=600"
+    provider, history = (postgres, redis_url) if silent == "provider" else (redis_url, postgres)
+    orders = lane.trigger("orders", lambda _: None, ordered=ordered)
+    consumer = lane.consumer([orders], provider, history=history, metrics=ANY_PORT)
+
+    with lane.running(consumer):
+        eventually(lambda: is_ready(consumer, "orders"))
+        network.swallow()
+        eventually(lambda: ask(consumer, "/readyz")[0] == 503)
+        told = json.loads(ask(consumer, "/readyz")[1])["triggers"]["orders"]
+        up = scrapes.samples(str(consumer.metrics_address))
+        network.flow()
+        eventually(lambda: is_ready(consumer, "orders"))
+
+    assert told[f"{silent}_away"] is not None
+    assert up[f"doubtless_{silent}_up", "orders"] == 0
 
 
 def test_a_trigger_that_does_without_its_history_stays_ready(

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -172,8 +173,8 @@ def test_tokens_that_their_group_may_read_are_read(tmp_path: Path, mode: int) ->
     assert [token.name for token in TokenFile(file).read()] == ["ann"]
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o604])
-def test_tokens_that_all_users_may_read_are_refused_with_the_mode(tmp_path: Path, mode: int) -> None:
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o602, 0o622])
+def test_tokens_that_all_users_may_read_or_write_are_refused_with_the_mode(tmp_path: Path, mode: int) -> None:
     file = tmp_path / "tokens"
     file.write_text(ANN)
     file.chmod(mode)
@@ -201,6 +202,18 @@ def test_the_wait_doubles_and_a_right_token_ends_it() -> None:
     assert (waits[:FREE], waits[FREE : FREE + 4]) == ([0.0] * FREE, [1.0, 2.0, 4.0, 8.0])
     assert (waits[-1], over) == (LONGEST, 0.0)
     assert throttle.wait("a") == throttle.wait("b") == 0.0
+
+
+def test_an_address_of_the_same_network_has_to_wait() -> None:
+    throttle = Throttle(lambda: 0.0)
+    for number in range(FREE + 1):
+        throttle.fail(f"2001:db8::{number:x}")
+        throttle.fail("::ffff:10.0.0.1")
+
+    throttled = ["2001:db8::ffff", "2001:db8:0:0:1::1", "::ffff:10.0.0.1"]
+    free = ["2001:db8:0:1::1", "::ffff:10.0.0.2", "10.0.0.2", "testclient"]
+
+    assert [throttle.wait(address) > 0 for address in throttled + free] == [True] * 3 + [False] * 4
 
 
 def test_a_million_addresses_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +272,7 @@ def test_who_gets_another_role_signs_in_again(site: Site, token_file: Path) -> N
     assert "viewer" in ann.page("/")
 
 
-@pytest.mark.parametrize("spoil", ["ann admin", "", None])
+@pytest.mark.parametrize("spoil", [f"{ANN}\n{BOB}\nann admin", "", None])
 def test_a_file_that_cannot_be_read_any_more_leaves_the_tokens_as_they_were(
     site: Site, token_file: Path, spoil: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -275,6 +288,41 @@ def test_a_file_that_cannot_be_read_any_more_leaves_the_tokens_as_they_were(
     assert answers == [303, 303]
     assert sum(record.levelname == "ERROR" for record in caplog.records) == 1
     assert site.browser().sign_in(BOB.split()[2]).status_code == 403
+
+
+@pytest.mark.parametrize("spoil", [f"{BOB}\nann admin", f"{BOB}\n{ANN} more", f"#{ANN}\n{BOB}\nx"])
+def test_a_token_that_is_taken_out_of_a_file_that_is_not_valid_counts_no_more(
+    site: Site, token_file: Path, spoil: str
+) -> None:
+    site.serve([], Access(tokens=TokenFile(token_file)))
+    write(token_file, spoil)
+
+    answers = [site.browser().sign_in(line.split()[2]).status_code for line in (ANN, BOB)]
+
+    assert answers == [403, 303]
+
+
+@pytest.mark.parametrize("spoil", ["# nobody", "ann admin"])
+def test_a_file_without_tokens_lets_nobody_in(site: Site, token_file: Path, spoil: str) -> None:
+    site.serve([], Access(tokens=TokenFile(token_file)))
+    write(token_file, spoil)
+
+    answers = [site.browser().sign_in(line.split()[2]).status_code for line in (ANN, BOB)]
+
+    assert answers == [403, 403]
+
+
+# The first order is right.
+@pytest.mark.parametrize("words", list(permutations(ANN.split()))[1:])
+def test_a_secret_is_not_quoted_whatever_the_order_of_the_words(
+    token_file: Path, words: Sequence[str]
+) -> None:
+    write(token_file, " ".join(words))
+
+    with pytest.raises(ConfigurationError) as error:
+        TokenFile(token_file)
+
+    assert ANN.split()[2] not in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,22 @@ def test_the_values_of_rows_are_told_to_nobody(text: str) -> None:
     assert exception_info(error) is None
 
 
+def test_the_values_of_rows_in_a_group_of_errors_are_told_to_nobody() -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        raise ExceptionGroup("two tasks", [raised(TAKEN), ValueError(BROKEN), LookupError("no such order")])
+
+    told = trace_of(caught.value) or ""
+    assert "4111111111111111" not in told
+    assert "123" not in told
+    assert "HINT:  Use another one." in told
+    assert "LookupError: no such order" in told
+    assert exception_info(caught.value) is None
+
+
+def test_a_text_with_many_beginnings_of_values_takes_no_longer() -> None:
+    assert text_of(ValueError("\n[parameters: " * 50_000)).count("[parameters: ") > 10
+
+
 def test_what_stands_behind_the_values_is_told() -> None:
     told = text_of(raised(TAKEN))
 

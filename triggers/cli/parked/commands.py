@@ -16,7 +16,7 @@ from history.beside.security import SecurityEvent
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.store.decisions import DecisionKind
-from history.store.parking import ParkedLabel, oldest_first
+from history.store.parking import ParkedLabel
 from triggers.cli.parked.deciding import COLUMNS, carry_out, login, preview
 from triggers.cli.parked.options import LOCAL_OPTION, DecisionRequest, with_request, with_selection
 from triggers.cli.parked.running import described, run_all
@@ -38,7 +38,7 @@ from triggers.cli.shared.options import (
 )
 from triggers.cli.shared.output import CliState
 from triggers.configuration.limits import LARGEST
-from triggers.operations.choosing import Selection, chosen, get, nothing_like, summary, walk
+from triggers.operations.choosing import Selection, chosen, get, nothing_like, oldest, summary
 from triggers.operations.decisions import decider, decision_rows
 from triggers.operations.journals import refuse_unknown_trigger
 from triggers.operations.messages import comments_about, row_of, whole
@@ -157,15 +157,14 @@ def list_(
             for name in trigger_names(store, trigger):
                 drive(close_settled(name, store, lot, limit=LOOKED_AT))
         if selection.filters:
-            labels = oldest_first(walk(lot, selection))
-            total = len(labels)
+            labels, total = oldest(lot, selection, limit)
         else:
             labels = [ParkedLabel.of(parked) for parked in drive(lot.list(trigger=trigger, limit=limit))]
             total = drive(lot.count(trigger=trigger))
         if not labels and store is not None:
             refuse_unknown_trigger(store, trigger)
         none = "" if labels else nothing_like(lot, selection, local=local)
-    rows = [row_of(label) for label in labels[:limit]]
+    rows = [row_of(label) for label in labels]
     CliState.of(context).show("parked", COLUMNS, rows, total=total, none=none)
 
 

@@ -84,7 +84,8 @@ class ReceivingWorker(Worker):
             await self._pause(SUSPENDED_PAUSE)
             return True
         try:
-            acquired = await self.active.acquire()
+            with self.gate.history_calls.begun():
+                acquired = await self.active.acquire()
             self._unknown, self.gate.history_away = False, None
         except ConfigurationError:
             raise
@@ -157,7 +158,8 @@ class ReceivingWorker(Worker):
         if self.handover.must_wait():
             await self._pause(BLOCKED_PAUSE)
             return
-        received = await receiver.receive(room, BUSY_WAIT if self.handover.busy else self._wait)
+        with self.gate.provider_calls.begun():
+            received = await receiver.receive(room, BUSY_WAIT if self.handover.busy else self._wait)
         self.handover.put(received)
         self.idle = not received and self.handover.idle
         # Due messages come before new ones: if fewer came than requested, all due messages have come.

@@ -135,7 +135,8 @@ class Access:
 class TokenFile:
     """Tokens in a file, which is read again after a change: so a token is revoked without a restart.
 
-    If it cannot be read then, the previous tokens stay valid, and this is logged once.
+    If it is not valid then, this is logged once. The previous tokens that it still has stay valid. If it is
+    missing, empty or not text, all previous tokens do: an editor may be writing it.
 
     Raises:
         ConfigurationError: the same as :func:`read_tokens`.
@@ -145,7 +146,7 @@ class TokenFile:
         self._file = file
         self._lock = Lock()
         self._state = state_of(self._file)
-        self._tokens = read_tokens(file)
+        self._tokens: Sequence[Token] = read_tokens(file)
 
     def read(self) -> Sequence[Token]:
         """Return the tokens in it."""
@@ -156,8 +157,21 @@ class TokenFile:
                 try:
                     self._tokens = read_tokens(self._file)
                 except ConfigurationError as error:
-                    _log.error("%s; until that is corrected, the tokens from before count", error)
+                    self._tokens = _left_in(self._file, self._tokens)
+                    _log.error("%s; until that is corrected, only tokens from before count", error)
             return self._tokens
+
+
+def _left_in(file: Path, tokens: Sequence[Token]) -> Sequence[Token]:
+    """Return the tokens that a file still has, although it is not valid."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return tokens
+    lines = [line.split() for line in text.splitlines()]
+    written = [(words[0], Role.of(words[1]), words[2]) for words in lines if len(words) == _WORDS]
+    present = [token for token in tokens if (token.name, token.role, token.secret) in written]
+    return present if text.strip() else tokens
 
 
 def _check_secrets(tokens: Sequence[Token]) -> None:
@@ -193,6 +207,9 @@ def read_tokens(file: Path) -> list[Token]:
             problem = f"line {number} of {file} is no token"
             remedy = "write a name, a role (viewer, operator or admin) and a secret on each line"
             raise ConfigurationError(setting, problem, remedy)
+        if len(columns[2]) < SHORTEST_SECRET:  # its other words may be the secret
+            problem = f"the secret in line {number} of {file} has fewer than {SHORTEST_SECRET} characters"
+            raise ConfigurationError(setting, problem, f"make one: {token_urlsafe()}")
         tokens.append(Token(columns[0], role, columns[2]))
     if not tokens:
         raise ConfigurationError(setting, f"there is no token in {file}", "write one on a line")

@@ -3,8 +3,8 @@
 // The keys of all pages. They are heard from before a page shows anything: a key that came to nothing would leave the
 // reason that is typed behind it to be taken for keys, too, and one of those for another decision.
 
-// The first key that came before the page was whole.
-let early = null;
+// The keys that came before the page was whole.
+let early = [];
 
 function rows() { return [...document.querySelectorAll("[data-row]")]; }
 
@@ -45,14 +45,21 @@ document.addEventListener("keydown", (event) => {
   if (typing) return;
   if (document.readyState === "loading") {
     if (event.key.length > 1) return;
-    early = early || event.key;
+    early.push(event.key);
     event.preventDefault();
   } else if (press(event.key, target)) {
     event.preventDefault();
   }
 });
 
-document.addEventListener("DOMContentLoaded", () => { if (early) press(early, document.activeElement); });
+// The page is whole before scripts that wait for it have come: between the two, keys count as they are pressed.
+document.addEventListener("readystatechange", () => {
+  const [first, ...typed] = early;
+  early = [];
+  if (!first || !press(first, document.activeElement)) return;
+  const field = document.activeElement;
+  if (field.matches("input:not([type=checkbox])")) field.value += typed.join("");
+});
 
 // Do what a key stands for; whether it stands for anything.
 function press(key, target) {

@@ -5,7 +5,8 @@ import json
 import logging
 import math
 from collections.abc import Callable, Collection, MutableMapping
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from time import monotonic
@@ -191,16 +192,19 @@ class IdempotencyKey:
             detail = "this caller has used too many new keys; send it again later with the same key"
             await problem(send, 429, "too-many-keys", detail, retry_after=seconds)
             return
-        try:
-            body = await read_body(receive, self._request_limit)
-        except ConnectionResetError:
-            return
-        if body is None:
-            await problem(
-                send, 413, "body-too-large", f"with a key a body has {self._request_limit} bytes at most"
-            )
-            return
-        work = _Work(self, request, request.uuid(caller, key), body, partial(self._quota.count, caller))
+        with ExitStack() as reserved:
+            reserved.enter_context(self._quota.running(caller))
+            try:
+                body = await read_body(receive, self._request_limit)
+            except ConnectionResetError:
+                return
+            if body is None:
+                await problem(
+                    send, 413, "body-too-large", f"with a key a body has {self._request_limit} bytes at most"
+                )
+                return
+            count = partial(self._quota.count, caller)
+            work = _Work(self, request, request.uuid(caller, key), body, count, reserved.pop_all())
         # In a separate task: a server that ends a request when its client goes away does not end the run.
         await to_its_end(work.serve(receive, send))
 
@@ -267,6 +271,7 @@ class _Work:
     uuid: str
     body: bytes
     count: Callable[[], None] = lambda: None
+    reserved: ExitStack = field(default_factory=ExitStack)
 
     @property
     def _message(self) -> Message:
@@ -274,6 +279,10 @@ class _Work:
 
     async def serve(self, receive: Receive, send: Send) -> None:
         """Run it or not, and answer."""
+        with self.reserved:
+            await self._serve(receive, send)
+
+    async def _serve(self, receive: Receive, send: Send) -> None:
         answer = HttpAnswer(send, self.middleware.answer_limit)
         body = replayed_body(self.body, receive, answer.concerns_client)
         failure: list[Exception] = []

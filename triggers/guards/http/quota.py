@@ -2,7 +2,11 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+#: How long a caller should wait if its requests in progress may use up the limit, in seconds.
+SOON = 1.0
 
 #: The length of a window, in seconds. A caller's count starts again with each window.
 WINDOW = 3600.0
@@ -20,6 +24,7 @@ class Quota:
         self._clock = clock
         self._until = clock() + WINDOW
         self._used: Counter[str] = Counter()
+        self._running: Counter[str] = Counter()
 
     def wait(self, caller: str) -> float:
         """Return after how many seconds the caller may use a new key; 0 if that is now."""
@@ -29,7 +34,20 @@ class Quota:
         if now >= self._until:
             self._until = now + WINDOW
             self._used.clear()
-        return self._until - now if self._used[caller] >= self._most else 0.0
+        if self._used[caller] >= self._most:
+            return self._until - now
+        return SOON if self._used[caller] + self._running[caller] >= self._most else 0.0
+
+    @contextmanager
+    def running(self, caller: str) -> Generator[None]:
+        """Reserve a new key for a request in progress, which may be one of many at the same time."""
+        self._running[caller] += 1
+        try:
+            yield
+        finally:
+            self._running[caller] -= 1
+            if not self._running[caller]:
+                del self._running[caller]
 
     def count(self, caller: str) -> None:
         """Count a new key of the caller."""

@@ -8,9 +8,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from urllib.parse import quote
+from uuid import UUID
 
+from history.identity import IdentityError, canonical
 from history.json_text import NotJsonError, canonical_json
 
 #: The types of ASGI.
@@ -27,40 +30,62 @@ CREDENTIALS = (
     "api-key",
     "apikey",
     "cf-access-authenticated-user-email",
+    "client-cert",
     "ocp-apim-subscription-key",
     "private-token",
     "remote-user",
+    "ssl-client-cert",
+    "ssl-client-subject-dn",
+    "tailscale-user-login",
     "x-access-token",
     "x-amzn-oidc-identity",
     "x-api-key",
     "x-api-token",
     "x-apikey",
+    "x-arr-clientcert",
     "x-auth-key",
     "x-auth-request-email",
     "x-auth-request-user",
     "x-auth-token",
     "x-authenticated-user",
+    "x-authentik-username",
+    "x-client-cert",
     "x-consumer-id",
     "x-forwarded-client-cert",
     "x-forwarded-email",
     "x-forwarded-preferred-username",
+    "x-forwarded-tls-client-cert",
     "x-forwarded-user",
     "x-goog-api-key",
     "x-goog-authenticated-user-email",
     "x-goog-authenticated-user-id",
     "x-ms-client-principal-id",
+    "x-pomerium-claim-email",
     "x-remote-user",
     "x-session-token",
+    "x-ssl-client-cert",
+    "x-ssl-client-dn",
+    "x-ssl-client-s-dn",
+    "x-vouch-user",
+    "x-webauth-user",
 )
 
-#: Attributes that name a user, the most reliable first.
-_NAMES_OF_USERS = ("identity", "pk", "id", "username", "display_name")
+#: Values of these headers and of Authorization, in lower case, that identify nobody: proxies and scripts send
+#: them without a user.
+_NOBODY = frozenset(
+    {"", "-", "(null)", "null", "undefined", "basic", "basic og=="}
+    | {"bearer", "bearer null", "bearer undefined"}
+)
+
+#: Attributes, or fields, that name a user, the most reliable first.
+_NAMES_OF_USERS = ("identity", "pk", "id", "username", "sub", "user_id", "uid", "email", "display_name")
 
 #: The most characters of a key.
 LONGEST_KEY = 255
 
 _QUOTED = re.compile(r'"((?:[ !#-\[\]-~]|\\["\\])+)"')
 _PORT = re.compile(r":\d*$")
+_FORWARDED_HOST = re.compile(r'(?i)\bhost\s*=\s*"?([^";,\s]+)')
 _BARE = re.compile(r"[!#-+\--~]+")
 
 #: RFC 2046, section 5.1.1.
@@ -124,8 +149,13 @@ class Request:
 
     @property
     def host(self) -> str:
-        """The host name in the request, without a port: each may be another tenant."""
-        return _PORT.sub("", self.headers.get("host", "").lower())
+        """The host name in the request, without a port: each may be another tenant.
+
+        If a proxy has replaced the host, this is both names.
+        """
+        forwarded = ", ".join(_FORWARDED_HOST.findall(self.headers.get("forwarded", "")))
+        names = [self.headers.get("host", ""), self.headers.get("x-forwarded-host", ""), forwarded]
+        return " ".join(dict.fromkeys(_PORT.sub("", name.lower()) for name in names if name))
 
     @property
     def raw_path(self) -> str:
@@ -182,10 +212,11 @@ def default_caller(request: Request) -> str | None:
     Authorization and all of :data:`CREDENTIALS`. Without Authorization, cookies also count: an API key may
     belong to one application, and cookies distinguish its users.
     """
-    authorization = request.headers.get("authorization")
-    credentials: list[Any] = [authorization, request.headers.get("cookie") if authorization is None else None]
+    headers = {name: text for name, text in request.headers.items() if text.strip().lower() not in _NOBODY}
+    authorization = headers.get("authorization")
+    credentials: list[Any] = [authorization, headers.get("cookie") if authorization is None else None]
     # Appended, so that a caller without these keeps its identity.
-    credentials += [[name, request.headers[name]] for name in CREDENTIALS if request.headers.get(name)]
+    credentials += [[name, headers[name]] for name in CREDENTIALS if name in headers]
     caller = {"user": _user_of(request.scope), "certificate": _certificate_of(request.scope)}
     credentials += [[name, value] for name, value in caller.items() if value]
     if not any(credentials):
@@ -194,18 +225,30 @@ def default_caller(request: Request) -> str | None:
 
 
 def _user_of(scope: Scope) -> str | None:
-    """Return the user that Starlette's or Django's authentication has put into the scope."""
-    user = scope.get("user")
-    if not getattr(user, "is_authenticated", False):
+    """Return the user that an authentication above the guard, such as Starlette's, has put into the scope."""
+    user: Any = scope.get("user")
+    if isinstance(user, str | int | bytes | UUID):
+        return _canonical(user)
+    if isinstance(user, Mapping):
+        fields = cast("Mapping[object, Any]", user)
+        user = SimpleNamespace(**{str(name): value for name, value in fields.items()})
+    if not getattr(user, "is_authenticated", True):
         return None
     for name in _NAMES_OF_USERS:
         try:
-            value = getattr(user, name)
+            value = _canonical(getattr(user, name))
         except Exception:  # noqa: BLE001, S112  (the class is anybody's, and Starlette's own raises)
             continue
-        if value not in {None, ""}:
+        if value is not None:
             return f"{name} {value}"
     return None
+
+
+def _canonical(value: object) -> str | None:
+    try:
+        return canonical(value)
+    except IdentityError:
+        return None
 
 
 def _certificate_of(scope: Scope) -> str | None:

@@ -1,7 +1,11 @@
 """Whether doctor warns of a line that is not encrypted."""
 
+from collections.abc import Callable
+
 import pytest
 
+from history import open_history
+from triggers import open_provider
 from triggers.cli.checks.findings import Level
 from triggers.cli.checks.lines import of_line
 
@@ -18,6 +22,7 @@ from triggers.cli.checks.lines import of_line
         "rabbitmq://app:secret@rabbit.example/",
         "kafka://one.example:9092",
         "nats://[2001:db8::1]:4222",
+        "postgresql:///shop?host=db.example&user=app&password=secret",
     ],
 )
 def test_a_line_in_clear_is_warned_of(url: str) -> None:
@@ -49,3 +54,37 @@ def test_a_line_in_clear_is_warned_of(url: str) -> None:
 )
 def test_one_that_is_encrypted_or_leaves_no_machine_is_not(url: str) -> None:
     assert list(of_line("history", url)) == []
+
+
+@pytest.mark.parametrize(
+    ("opens", "url"),
+    [
+        (open_history, "redis://:secret@redis.example:6379/0"),
+        (open_history, "postgresql://app:secret@db.example/shop"),
+        (open_provider, "redis://:secret@redis.example:6379/0"),
+        (open_provider, "postgresql://app:secret@db.example/shop?sslmode=prefer"),
+    ],
+)
+def test_who_opens_it_with_a_password_is_warned_once(
+    opens: Callable[[str], object],
+    url: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("history.support.tls._WARNED", set[object]())
+
+    for _ in range(2):
+        opens(url)
+
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "secret" not in caplog.text
+
+
+@pytest.mark.parametrize("url", ["redis://redis.example:6379/0", "redis://:secret@localhost:6379/0"])
+def test_who_opens_it_without_a_password_or_on_this_machine_is_not_warned(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    open_history(url)
+    open_provider(url)
+
+    assert caplog.records == []

@@ -8,6 +8,7 @@ import pytest
 from history import MemoryHistory
 from history.store.control import Counts, Report, TriggerState, TroubleKind
 from triggers import Message, Outcome, Status, trigger
+from triggers.consumer.calls import OVERDUE
 from triggers.consumer.gate import Gate
 from triggers.detection.suspension import Suspension
 
@@ -213,6 +214,21 @@ class TestReports:
         assert meanwhile.away_for == pytest.approx(5.0)
         assert meanwhile.state is TriggerState.RUNNING
         assert (told(gate).away, told(gate).away_for) == (None, 0.0)
+
+    def test_a_silent_server_is_away_before_its_call_returns(
+        self, gate: Gate, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        now = [time.monotonic()]
+        monkeypatch.setattr("triggers.consumer.calls.time.monotonic", lambda: now[0])
+        with gate.provider_calls.begun(), gate.history_calls.begun():
+            early = told(gate)
+            now[0] += OVERDUE + 1.0
+            late, history_away = told(gate), gate.history_away
+
+        assert (early.away, early.away_for) == (None, 0.0)
+        assert (late.away is None, history_away is None) == (False, False)
+        assert late.away_for == pytest.approx(OVERDUE + 1.0)
+        assert (told(gate).away, gate.history_away) == (None, None)
 
 
 class TestTroubles:

@@ -231,6 +231,22 @@ def uuid_of(key: str) -> str:
 
 
 class TestAddresses:
+    async def test_each_host_that_a_proxy_replaced_has_keys_of_its_own(self, shop: Shop) -> None:
+        said = [{"x-forwarded-host": "a.shop.example"}, {"x-forwarded-host": "b.shop.example"}]
+        said += [{"forwarded": f'for=10.0.0.1;Host="{name}.shop.example:443";proto=https'} for name in "cde"]
+
+        bodies = [(await ask(shop.app, headers={"host": "inside", **sent})).body for sent in said * 2]
+
+        assert bodies[:5] == bodies[5:]
+        assert len(set(bodies)) == 5
+
+    async def test_a_proxy_that_keeps_the_host_does_not_change_whose_keys_they_are(self, shop: Shop) -> None:
+        said = [{}, {"x-forwarded-host": "a.shop.example"}, {"forwarded": "host=a.shop.example"}]
+
+        bodies = {(await ask(shop.app, headers={"host": "a.shop.example", **sent})).body for sent in said}
+
+        assert len(bodies) == 1
+
     async def test_each_host_has_keys_of_its_own(self, shop: Shop) -> None:
         for host in ("a.shop.example", "b.shop.example", "A.shop.example", "a.shop.example:8443"):
             await ask(shop.app, headers={"host": host})
@@ -522,6 +538,9 @@ class TestWhatAKeyIsBoundTo:
             {"user": None},
             {"user": User(is_authenticated=False, identity="ann")},
             {"user": User(is_authenticated=True)},
+            {"user": {"name": ["ann"]}},
+            {"user": User(id={"name": "ann"})},
+            {"user": ""},
             {"extensions": {"tls": {"client_cert_name": None}}},
         ],
     )
@@ -535,6 +554,23 @@ class TestWhatAKeyIsBoundTo:
         ] * 2
         assert not shop.charged
         assert len(caplog.records) == 1
+
+    @pytest.mark.parametrize(
+        "sent",
+        [
+            *(
+                {"authorization": text}
+                for text in ("Bearer", "Bearer null", "Bearer undefined", "Basic Og==")
+            ),
+            {"x-forwarded-user": "(null)"},
+            {"x-api-key": "undefined"},
+        ],
+    )
+    async def test_a_placeholder_identifies_nobody(self, shop: Shop, sent: Mapping[str, str]) -> None:
+        none = {"x-api-key": "", **sent}
+        replies = [await ask(shop.app, headers=said) for said in (none, {**none, "cookie": "a"})]
+
+        assert [reply.status for reply in replies] == [403, 201]
 
     async def test_a_request_of_nobody_runs_where_scope_says_that_all_are_one(self, shop: Shop) -> None:
         app = shop.guarded(scope=lambda _: "anybody")
@@ -561,6 +597,14 @@ class TestWhatAKeyIsBoundTo:
                 {"user": User(is_authenticated=True, pk=2)},
                 id="Django",
             ),
+            pytest.param(
+                {"user": Unnamed(is_authenticated=True, display_name="A", sub="ann")},
+                {"user": Unnamed(is_authenticated=True, display_name="A", sub="bob")},
+                id="two of one name",
+            ),
+            pytest.param({"user": User(id="ann")}, {"user": User(id="bob")}, id="Litestar"),
+            pytest.param({"user": {"sub": "ann"}}, {"user": {"sub": "bob"}}, id="claims"),
+            pytest.param({"user": "ann"}, {"user": "bob"}, id="text"),
             pytest.param(
                 {"extensions": {"tls": {"client_cert_name": "CN=ann"}}},
                 {"extensions": {"tls": {"client_cert_name": "CN=bob"}}},
@@ -668,6 +712,26 @@ class TestKeysPerHour:
         assert replies[-1].problem["type"] == "urn:doubtless:too-many-keys"
         assert 0 < replies[-1].problem["retry_after"] <= 3600
         assert (other.status, len(shop.charged)) == (201, 3)
+
+    async def test_requests_in_progress_count(self, shop: Shop) -> None:
+        app = shop.guarded(keys_per_hour=2)
+        shop.go_on.clear()
+        running = [asyncio.ensure_future(ask(app, f"key-{number}")) for number in range(2)]
+        await shop.entered.wait()
+
+        late = await ask(app, "key-3")
+        shop.go_on.set()
+        statuses = [(await reply).status for reply in running]
+
+        assert (late.status, late.problem["retry_after"], statuses) == (429, 1, [201, 201])
+
+    async def test_a_copy_that_has_ended_reserves_nothing(self, shop: Shop) -> None:
+        app = shop.guarded(keys_per_hour=2, request_limit=5)
+        bodies = (b"", b"too long", b"", b"", b"")
+
+        statuses = [(await ask(app, "key-1", body=body)).status for body in bodies]
+
+        assert (statuses, (await ask(app, "key-2", body=b"")).status) == ([201, 413, 201, 201, 201], 201)
 
     def test_the_count_begins_again_after_an_hour(self) -> None:
         now = [0.0]
