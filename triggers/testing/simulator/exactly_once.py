@@ -113,7 +113,7 @@ def exactly_once(  # noqa: PLR0913  (the options of a test, each by its name)
             simulation.real = real
             reference = simulation
             instead.put(subject.services)
-            simulation.clocks = instead.clocks
+            simulation.instead = instead
             with patched(lambda: reference.current), quiet():
                 simulation.learn()
                 if wanted is None:
@@ -184,7 +184,7 @@ class _Simulation(Search):
     #: The effects before the first message.
     base: Counter[Hashable] = field(default_factory=Counter[Hashable])
     real: bool = False
-    clocks: bool = False
+    instead: StandIns | None = None
 
     def run(
         self, choice: FaultChoice, chosen: Sequence[int] | None = None, *, later: timedelta = timedelta(0)
@@ -220,7 +220,7 @@ class _Simulation(Search):
             for index, group in enumerate(self.groups):
                 if again and self.groups.index(group) != index:
                     continue
-                later = REST if again and self.clocks else timedelta(0)
+                later = REST if again and self._asks_clocks else timedelta(0)
                 course = self.run(FaultChoice(FaultScript()), [index], later=later)
                 due = _most(course.samples)
                 self.base = course.samples[0]
@@ -243,6 +243,11 @@ class _Simulation(Search):
             self.base = Counter[Hashable]({UNNAMED: self.base.total()})
             self.due = {group: Counter[Hashable]({UNNAMED: due.total()}) for group, due in self.due.items()}
 
+    @property
+    def _asks_clocks(self) -> bool:
+        """Whether the service has asked a clock, so that a long time makes a difference."""
+        return self.instead is not None and self.instead.asked
+
     def _has_effect(self, group: str) -> bool:
         return any(not isinstance(key, _Done) for key in self.due.get(group, ()))
 
@@ -251,13 +256,17 @@ class _Simulation(Search):
         kinds: list[Memory] = ["dies"]
         if self.rules.memory.ambiguous:
             kinds.append("stays")
-        if self.clocks:
+        self._search(kinds, counts, crashes)
+        if self._asks_clocks:
             kinds.append("rests")
-        self.search(
-            [FaultScript(count, memory) for memory in kinds for count in counts], crashes, MOST_SCRIPTS
-        )
+            self._search(["rests"], counts, crashes)
         if crashes and not self.has_found:
             self._by_chance(kinds, counts)
+
+    def _search(self, kinds: Sequence[Memory], counts: Sequence[Counts], crashes: int) -> None:
+        if not self.has_found:
+            scripts = [FaultScript(count, memory) for memory in kinds for count in counts]
+            self.search(scripts, crashes, MOST_SCRIPTS)
 
     def points_of(self, script: FaultScript) -> Sequence[Point]:
         """Run a script, and the same with an interrupt."""

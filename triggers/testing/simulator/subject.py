@@ -155,7 +155,7 @@ class Subject:
         """Return the user's functions that run for a message."""
         routes = [route.binding.service for route in self.trigger.routing.routes]
         functions = [self.function or self.trigger.service, *routes, self.trigger.settings.uuid]
-        return [innermost(function) for function in functions if callable(function)]
+        return [function for function in functions if callable(function)]
 
     def pipeline(self) -> MessagePipeline:
         """Return the pipeline from which the workers' pipelines are made."""
