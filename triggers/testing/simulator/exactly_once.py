@@ -216,6 +216,7 @@ class _Simulation(Search):
             ConfigurationError: no message has an effect, so that no script could show anything.
         """
         verdicts: list[str] = []
+        had_effect = False
         for again in (False, True):
             for index, group in enumerate(self.groups):
                 if again and self.groups.index(group) != index:
@@ -224,6 +225,7 @@ class _Simulation(Search):
                 course = self.run(FaultChoice(FaultScript()), [index], later=later)
                 due = _most(course.samples)
                 self.base = course.samples[0]
+                had_effect = had_effect or bool(due)
                 if not due:
                     verdicts += [step.happened for step in steps_of(course, self.rules.messages)]
                 if again and set(due) != set(self.due.get(group, due)):
@@ -232,11 +234,7 @@ class _Simulation(Search):
                     due = Counter[Hashable]([_Done(f"of {self.rules.messages[index].uuid}")])
                 self.due[group] = due
         if not any(self._has_effect(group) for group in self.groups):
-            raise ConfigurationError(
-                "messages",
-                f"no message has an effect although nothing goes wrong: {'; '.join(dict.fromkeys(verdicts))}",
-                "correct the messages, the service or what counts its effects",
-            )
+            raise _without_effect(verdicts, had_effect=had_effect)
         if self.real:
             self._run_for_real(FaultScript())
         if self.unnamed:
@@ -333,6 +331,20 @@ class _Simulation(Search):
         if surplus > 0:
             doubled |= unexpected
         return Finding(script, run.steps, lost, doubled) if doubled or lost else None
+
+
+def _without_effect(verdicts: Sequence[str], *, had_effect: bool) -> ConfigurationError:
+    if had_effect:
+        return ConfigurationError(
+            "reset",
+            "the second run has no effect: the service has kept something from the first",
+            "reset that, such as the attributes of an object",
+        )
+    return ConfigurationError(
+        "messages",
+        f"no message has an effect although nothing goes wrong: {'; '.join(dict.fromkeys(verdicts))}",
+        "correct the messages, the service or what counts its effects",
+    )
 
 
 def _is_one_death(script: FaultScript) -> bool:
