@@ -21,7 +21,7 @@ from triggers.testing.simulator.real import Life, check_real, run_for_real
 from triggers.testing.simulator.report import Finding, Report, Search, remember, steps_of
 from triggers.testing.simulator.script import Counts, Fault, FaultScript, Memory, Point, check_counts
 from triggers.testing.simulator.store import named
-from triggers.testing.simulator.subject import Subject
+from triggers.testing.simulator.subject import StuckError, Subject
 from triggers.testing.simulator.surroundings import StandIns, patched, quiet
 
 T = TypeVar("T")
@@ -121,6 +121,12 @@ def exactly_once(  # noqa: PLR0913  (the options of a test, each by its name)
                 else:
                     simulation.try_script(FaultScript.parse(wanted))
                 return simulation.report(lambda script: _outside_of_loops(lambda: run(script)))
+        except StuckError:
+            raise ConfigurationError(
+                "trigger",
+                "its service waits for another thread or copy, which does not come here",
+                "test it with handle(), or give the service something else while it is simulated",
+            ) from None
         finally:
             instead.take_away()
             subject.close()

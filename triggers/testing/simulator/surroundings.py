@@ -27,6 +27,7 @@ from unittest.mock import patch
 from history.errors import ConfigurationError
 from triggers.testing.simulator.course import BEGINNING, Course
 from triggers.testing.simulator.process_memory import modules_of, named_by
+from triggers.testing.simulator.subject import STUCK, StuckError
 
 #: These wait for another thread, and there is none here.
 _WAITING = (threading.Condition, threading.Barrier, asyncio.Condition, asyncio.Barrier)
@@ -330,28 +331,55 @@ def patched(course: Callable[[], Course | None]) -> Generator[None]:
 @contextmanager
 def _answering(course: Callable[[], Course | None]) -> Generator[None]:
     """Run the threads of this thread's services when a service waits for an answer of one of them."""
-    own, wait, get = threading.get_ident(), threading.Event.wait, queue.Queue[Any].get
+    own, wait = threading.get_ident(), threading.Event.wait
+    get, put = queue.Queue[Any].get, queue.Queue[Any].put
 
-    def let_threads_run() -> None:
+    def patience(timeout: float | None) -> float | None:
+        """Run the threads of a service that waits, and return how long it may wait then."""
         run, caller = course(), str(sys._getframe(2).f_globals.get("__name__")).partition(".")[0]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        if run is not None and threading.get_ident() == own and caller not in MACHINERY | {"threading"}:
-            run.run_left_running()
+        if run is None or threading.get_ident() != own or caller in MACHINERY | {"threading"}:
+            return timeout
+        run.run_left_running()
+        return STUCK if timeout is None else timeout
 
     def simulated_wait(event: threading.Event, timeout: float | None = None) -> bool:
-        if not event.is_set():
-            let_threads_run()
-        return wait(event, timeout)
+        longest = timeout if event.is_set() else patience(timeout)
+        was_set = wait(event, longest)
+        if not was_set and timeout is None:
+            raise StuckError
+        return was_set
 
     def simulated_get(items: "queue.Queue[Any]", block: bool = True, timeout: float | None = None) -> Any:  # noqa: FBT001, FBT002  (as in Python)
-        if block and items.empty():
-            let_threads_run()
-        return get(items, block, timeout)
+        longest = patience(timeout) if block and items.empty() else timeout
+        with _or_stuck(queue.Empty, for_ever=block and timeout is None):
+            return get(items, block, longest)
+
+    def simulated_put(
+        items: "queue.Queue[Any]",
+        item: Any,
+        block: bool = True,  # noqa: FBT001, FBT002  (as in Python)
+        timeout: float | None = None,
+    ) -> None:
+        longest = patience(timeout) if block and items.full() else timeout
+        with _or_stuck(queue.Full, for_ever=block and timeout is None):
+            put(items, item, block, longest)
 
     with (
         patch.object(threading.Event, "wait", simulated_wait),
         patch.object(queue.Queue, "get", simulated_get),
+        patch.object(queue.Queue, "put", simulated_put),
     ):
         yield
+
+
+@contextmanager
+def _or_stuck(gave_up: type[Exception], *, for_ever: bool) -> Generator[None]:
+    try:
+        yield
+    except gave_up:
+        if for_ever:
+            raise StuckError from None
+        raise
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import asyncio
 import datetime as dt
 import functools
 import multiprocessing
+import queue
 import threading
 import time
 from collections import defaultdict
@@ -16,6 +17,7 @@ import pytest
 
 from triggers import ConfigurationError, Message, trigger
 from triggers.testing import Effects, exactly_once
+from triggers.testing.simulator import course, subject, surroundings
 
 pytestmark = pytest.mark.slow
 
@@ -29,6 +31,7 @@ PROCESS_LOCK, LOCKS, LATE_LOCKS = (
     defaultdict[str, Any](threading.Lock),
 )
 LOCK_IN_A_TUPLE = (threading.Lock(),)
+TURN, ASYNC_TURN, GATE = queue.Queue[Any](1), asyncio.Queue[Any](1), threading.Event()
 NOW, TODAY = functools.partial(datetime.now, dt.UTC), date.today
 
 Order = dict[str, Any]
@@ -244,6 +247,37 @@ def test_what_waits_for_another_thread_is_refused_by_name() -> None:
 
     with pytest.raises(ConfigurationError, match="CONDITION") as refused:
         exactly_once(book, MESSAGES, effects=BANK)
+
+    assert refused.value.setting == "trigger"
+
+
+def turned(order: Order) -> None:
+    TURN.put(order)
+    BANK.record_once(order["id"])
+    TURN.get()
+
+
+def gated(order: Order) -> None:
+    GATE.wait()
+    GATE.clear()
+    BANK.record_once(order["id"])
+    GATE.set()
+
+
+async def turned_in_a_task(order: Order) -> None:
+    await ASYNC_TURN.put(order)
+    BANK.record_once(order["id"])
+    await ASYNC_TURN.get()
+
+
+@pytest.mark.parametrize("service", [turned, gated, turned_in_a_task], ids=lambda s: s.__name__)
+def test_a_service_that_waits_for_ever_is_refused(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (course, subject, surroundings):
+        monkeypatch.setattr(module, "STUCK", 0.2)
+    made = trigger("orders", name="book", in_doubt="execute")(service)
+
+    with pytest.raises(ConfigurationError) as refused:
+        exactly_once(made, MESSAGES, effects=BANK, reset=GATE.set)
 
     assert refused.value.setting == "trigger"
 
