@@ -39,6 +39,7 @@ from history.sql.database.engine import (
     fetch,
     in_memory,
     open_engine,
+    open_twin,
     refuse_other_drivers,
     split_circuit,
     split_option,
@@ -178,7 +179,7 @@ class SqlHistory(SingleVerbs, KeepsBeside):
             raise ConfigurationError(
                 "history", "a SQLite database in memory has only one client", "use memory:// or a file"
             )
-        return open_engine(self._engine.url, asyncio=True)
+        return open_twin(self._engine, asyncio=True)
 
     def joined(self, connection: AnyConnection) -> Self:
         """Return a view of this history inside the open transaction of ``connection``.

@@ -7,6 +7,7 @@ from urllib.parse import SplitResult
 
 from history.beside.kept import KeepsBeside
 from history.errors import ConfigurationError
+from history.memory import MemoryHistory
 from history.opening import HISTORY_URLS, open_history
 from history.support.references import dereferenced
 from history.support.urls import is_of_one_process, origin, split_url
@@ -18,15 +19,17 @@ LASTING_HISTORIES, LASTING_PROVIDERS = (
 )
 
 
-def open_to_look(option: str, url: str, *, makes: bool = False) -> KeepsBeside:
+def open_to_look(option: str, url: str, *, makes: bool = False, dry: bool = False) -> KeepsBeside:
     """Open the history at a URL, which an option named, to look into it.
 
     Raises:
         ConfigurationError: it cannot be opened, or its file is missing; naming the option. With ``makes`` the
-            file may be missing.
+            file may be missing; with ``dry`` too, and then an empty history in memory is opened.
     """
     with named(option, LASTING_HISTORIES):
         url = dereferenced(url, option)
+        if dry and is_absent_file(option, url):
+            return MemoryHistory()
         if not makes:
             refuse_absent_file(option, url)
         return open_history(_at_once(url))
@@ -63,16 +66,25 @@ def refuse_memory(option: str, url: str) -> None:
 
 def refuse_absent_file(option: str, url: str) -> None:
     """Refuse a SQLite file that does not exist: opening it would create an empty one."""
+    if is_absent_file(option, url):
+        problem = f"there is no file {_split(option, url).path.removeprefix('/')}"
+        raise ConfigurationError(option, problem, "give the file that the triggers use")
+
+
+def is_absent_file(option: str, url: str) -> bool:
+    """Whether a URL names a SQLite file that does not exist.
+
+    Raises:
+        ConfigurationError: it names the memory of a process, or it is not a URL.
+    """
     refuse_memory(option, url)
     parts = _split(option, url)
     if not parts.scheme.startswith("sqlite") or parts.netloc:
-        return
+        return False
     from history.sql.database.paths import file_at  # noqa: PLC0415  (loads SQLAlchemy)
 
     file = file_at(url)
-    if file is not None and not Path(file).exists():
-        problem = f"there is no file {parts.path.removeprefix('/')}"
-        raise ConfigurationError(option, problem, "give the file that the triggers use")
+    return file is not None and not Path(file).exists()
 
 
 def _split(option: str, url: str) -> SplitResult:

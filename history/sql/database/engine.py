@@ -6,6 +6,7 @@ IMMEDIATE``, because SQLite does not let a reader become a writer that waits.
 """
 
 import importlib.util
+import inspect
 import logging
 import sqlite3
 from asyncio import CancelledError
@@ -115,7 +116,27 @@ def open_engine(url: str | URL, *, asyncio: bool, options: Sequence[str] = ("cir
     return _open_engine(url, asyncio=asyncio, options=options)
 
 
-def _open_engine(url: str | URL, *, asyncio: bool, options: Sequence[str]) -> AnyEngine:
+def open_twin(engine: AnyEngine, *, asyncio: bool) -> AnyEngine:
+    """Make another engine for the same database, with the ``connect_args`` of a caller's engine.
+
+    Raises:
+        ConfigurationError: a function of the caller connects, or (MissingExtraError) a driver is missing.
+    """
+    sync = pooled_of(engine)
+    creator = sync.pool._creator  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    names = inspect.getclosurevars(creator).nonlocals if inspect.isfunction(creator) else {}
+    if "cparams" not in names:  # SQLAlchemy's own function has them
+        raise ConfigurationError(
+            "engine", "connects by a creator=", f"give {'an asyncio' if asyncio else 'a blocking'} engine"
+        )
+    of_url = sync.dialect.create_connect_args(sync.url)[1]
+    extra = {name: value for name, value in names["cparams"].items() if of_url.get(name) != value}
+    return _open_engine(sync.url, asyncio=asyncio, options=("circuit",), connect_args=extra)
+
+
+def _open_engine(
+    url: str | URL, *, asyncio: bool, options: Sequence[str], connect_args: Mapping[str, Any] | None = None
+) -> AnyEngine:
     try:
         parsed = parsed_url(url)
     except (ArgumentError, ValueError):  # their texts hold the URL
@@ -130,9 +151,9 @@ def _open_engine(url: str | URL, *, asyncio: bool, options: Sequence[str]) -> An
         is_uri = "uri" in parsed.query and str(parsed.database).startswith("file:")
         files = SQLITE_FILE_OPTIONS if is_uri else ()
         refuse_unknown(parsed.query, (*options, *SQLITE_OPTIONS, *files), "history")
-        engine = _open_sqlite(parsed, asyncio=asyncio)
+        engine = _open_sqlite(parsed, asyncio=asyncio, connect_args=connect_args)
     elif parsed.drivername in {"postgres", "postgresql", "postgresql+psycopg", "postgresql+psycopg_async"}:
-        engine = open_postgresql(parsed, asyncio=asyncio)
+        engine = open_postgresql(parsed, asyncio=asyncio, connect_args=connect_args)
     else:
         raise ConfigurationError(
             "history", f"cannot use {parsed.drivername}", "use sqlite:///file.db or postgresql://..."
@@ -200,7 +221,7 @@ def in_memory(url: URL) -> bool:
     return file_of(url) is None
 
 
-def _open_sqlite(url: URL, *, asyncio: bool) -> AnyEngine:
+def _open_sqlite(url: URL, *, asyncio: bool, connect_args: Mapping[str, Any] | None) -> AnyEngine:
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise ConfigurationError(
             "history",
@@ -213,6 +234,7 @@ def _open_sqlite(url: URL, *, asyncio: bool) -> AnyEngine:
     # lock. In memory, it is also the only connection that sees the data.
     options: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "pool_size": 1, "max_overflow": 0}
     options["hide_parameters"] = True  # in the texts of errors, which go into logs
+    options["connect_args"] = dict(connect_args or {})
     if asyncio:
         if importlib.util.find_spec("aiosqlite") is None:
             raise MissingExtraError("sqlite:// for asyncio", extra="asyncio", package="aiosqlite")
@@ -220,7 +242,8 @@ def _open_sqlite(url: URL, *, asyncio: bool) -> AnyEngine:
         engine = create_async_engine(url, poolclass=AsyncAdaptedQueuePool, **options)
         event.listen(engine.sync_engine, "connect", _configure_sqlite)
         return engine
-    options |= {"connect_args": {"check_same_thread": False}, "pool_timeout": LOOK_SECONDS}
+    options["connect_args"]["check_same_thread"] = False
+    options["pool_timeout"] = LOOK_SECONDS
     blocking = create_engine(url.set(drivername="sqlite"), poolclass=QueuePool, **options)
     event.listen(blocking, "connect", _configure_sqlite)
     return blocking

@@ -127,7 +127,9 @@ def with_hosts(url: str) -> str:
     return f"{parts[1]}{parts[2]}{parts[4]}?{hosts}" + (f"&{parts[5]}" if parts[5] else "")
 
 
-def open_postgresql(url: URL, *, asyncio: bool) -> Engine | AsyncEngine:
+def open_postgresql(
+    url: URL, *, asyncio: bool, connect_args: Mapping[str, Any] | None = None
+) -> Engine | AsyncEngine:
     """Make an engine; it does not connect yet.
 
     Raises:
@@ -140,6 +142,7 @@ def open_postgresql(url: URL, *, asyncio: bool) -> Engine | AsyncEngine:
         "hide_parameters": True,  # in the texts of errors, which go into logs
         "pool_use_lifo": True,
         "pool_timeout": POOL_TIMEOUT,
+        "connect_args": dict(connect_args or {}),
         "pool_size": kept,
         "max_overflow": options.connections - kept,
     }

@@ -42,7 +42,7 @@ from history.sql.database.engine import (
     execute,
     fetch,
     in_memory,
-    open_engine,
+    open_twin,
 )
 from history.sql.database.riders import ride
 from history.sql.history import SqlOptions
@@ -130,7 +130,7 @@ class OffsetHistory(PlacedHistory[tuple[OffsetIdentity, str]]):
         inner = self._database.inner
         if isinstance(inner, Pooled) and not inner.disposable and not self.is_for_asyncio:
             return SqlOffsets(self._database)
-        engine = open_engine(self._engine.url, asyncio=False)
+        engine = open_twin(self._engine, asyncio=False)
         database = Prepared(Pooled(engine, disposable=True))
         _with_offsets(database)
         return SqlOffsets(database)

@@ -281,6 +281,16 @@ def test_what_another_system_has_processed_is_a_duplicate(
     assert [str(outcome.status) for outcome in outcomes] == ["DUPLICATE", "IN_DOUBT", "NEW"]
 
 
+def test_a_dry_run_of_an_import_makes_no_file(doubtless: InProcess, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'history.db'}"
+    words = ["history", "import", "-", "-t", "book", "--dry-run", "--json", "--history", url]
+
+    answer = doubtless(*words, stdin="uuid\norder-1\n")
+
+    assert (answer.code, answer.json[0]["completed"]) == (0, 1)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_import_of_a_file_that_is_not_there_is_refused(doubtless: InProcess, redis_url: str) -> None:
     answer = doubtless("history", "import", "no.csv", "-t", "book", "--history", redis_url)
 

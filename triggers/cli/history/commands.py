@@ -191,11 +191,15 @@ def import_(
 
     The columns are uuid, and if there are any trigger, status and time. The status is completed (the
     default), failed, started or processing. A time is 2026-11-20T10:00:00Z (UTC if no zone is given), or a
-    number since 1970: milliseconds, or seconds. Rows without a time are from now. A uuid that the history
-    knows keeps its entry. The command may be repeated.
+    number since 1970: 10 digits are seconds, 13 are milliseconds. Rows without a time are from now. A uuid
+    that the history knows keeps its entry. The command may be repeated.
     """
     state, time_to_live = CliState.of(context), duration_of("--keep", keep)
-    with reading(file) as source, _decoded(source) as lines, opened(history, makes=True) as store:
+    with (
+        reading(file) as source,
+        _decoded(source) as lines,
+        opened(history, makes=not dry_run, dry=dry_run) as store,
+    ):
         rows = read_rows(lines, trigger)
         record = command_record(SecurityEvent.IMPORT, trigger=trigger)
         with recorded(store, [] if dry_run else [record]):

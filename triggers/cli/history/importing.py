@@ -36,8 +36,8 @@ STATUSES: Final[Mapping[str, EntryOutcome | None]] = {
     "processing": None,
 }
 
-#: Numbers from here on are milliseconds since 1970, below they are seconds.
-_MILLISECONDS: Final = 100_000_000_000
+#: How many units a second has in a number since 1970, by its digits. Other numbers may be dates: 20261120.
+_UNITS: Final[Mapping[int, int]] = {10: 1, 13: 1000}
 
 
 class ImportedRow(NamedTuple):
@@ -127,13 +127,14 @@ def _time(text: str | None) -> datetime | None:
         return None
     try:
         if text.isascii() and text.isdecimal():
-            number = int(text[:20])
-            at = datetime.fromtimestamp(number / 1000 if number >= _MILLISECONDS else number, UTC)
+            at = datetime.fromtimestamp(int(text) / _UNITS[len(text)], UTC)
         else:
             at = datetime.fromisoformat(text)
         at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-    except (ValueError, OverflowError, OSError):
-        raise ValueError(f"time {text[:40]!r} is not one such as 2026-11-20T10:00:00Z") from None
+    except (KeyError, ValueError, OverflowError, OSError):
+        raise ValueError(
+            f"time {text[:40]!r} is not one such as 2026-11-20T10:00:00Z, or a number of 10 or 13 digits"
+        ) from None
     if at > datetime.now(UTC) + SKEW:
         raise ValueError(f"time {text[:40]!r} is in the future")
     return at

@@ -105,8 +105,10 @@ def limit_option(usual: int = 50) -> Any:
 
 
 @contextmanager
-def opened(history: str | None, *, makes: bool = False) -> Generator[KeepsBeside]:
+def opened(history: str | None, *, makes: bool = False, dry: bool = False) -> Generator[KeepsBeside]:
     """Open the history of a command, to look into it; with ``makes`` a new file is made.
+
+    With ``dry``, a file that does not exist is an empty history.
 
     Raises:
         ConfigurationError: none was named, or there is nothing to look into.
@@ -114,7 +116,7 @@ def opened(history: str | None, *, makes: bool = False) -> Generator[KeepsBeside
     history = history_or_file(history, CliState())
     if not history:
         raise missing("--history", f"give {LASTING_HISTORIES}, or set DOUBTLESS_HISTORY")
-    store = open_to_look("--history", history, makes=makes)
+    store = open_to_look("--history", history, makes=makes, dry=dry)
     try:
         yield store
     finally:

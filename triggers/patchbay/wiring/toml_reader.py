@@ -5,6 +5,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,22 +35,26 @@ def line_of(text: str, path: Sequence[Step]) -> int | None:
     The parser of the standard library does not report it. This reads headers and keys as they are usually
     written; for other spellings the result is the header above.
     """
-    best, best_line = 0, None
+    lines = _lines_of(text)
+    return next(
+        (lines[reached] for end in range(len(path), 0, -1) if (reached := tuple(path[:end])) in lines), None
+    )
+
+
+@lru_cache(maxsize=8)
+def _lines_of(text: str) -> Mapping[tuple[Step, ...], int]:
+    """Return the first line of each table and key."""
+    lines: dict[tuple[Step, ...], int] = {}
     table: list[Step] = []
     counts: dict[tuple[Step, ...], int] = {}
     for number, line in enumerate(text.splitlines(), 1):
         header = _HEADER.match(line)
         if header:
             table = _entered(counts, header[2], repeated=header[1] == "[[")
-            reached = table
+            lines.setdefault(tuple(table), number)
         elif key := _KEY.match(line):
-            reached = [*table, next(filter(None, key.groups()))]
-        else:
-            continue
-        common = _common(reached, path)
-        if common == len(reached) and common > best:
-            best, best_line = common, number
-    return best_line
+            lines.setdefault((*table, next(filter(None, key.groups()))), number)
+    return lines
 
 
 def _entered(counts: dict[tuple[Step, ...], int], name: str, *, repeated: bool) -> list[Step]:
@@ -66,15 +71,6 @@ def _entered(counts: dict[tuple[Step, ...], int], name: str, *, repeated: bool) 
         if key in counts:
             path.append(counts[key])
     return path
-
-
-def _common(steps: Sequence[Step], other: Sequence[Step]) -> int:
-    length = 0
-    for left, right in zip(steps, other, strict=False):
-        if left != right:
-            break
-        length += 1
-    return length
 
 
 @dataclass(frozen=True, slots=True)

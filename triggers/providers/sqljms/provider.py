@@ -18,6 +18,7 @@ from history.sql.database.engine import (
     execute,
     in_memory,
     open_engine,
+    open_twin,
     refuse_other_drivers,
 )
 from history.sql.statements.dialects import Dialect, statement
@@ -108,7 +109,7 @@ class SqlJms:
             raise ConfigurationError(
                 "provider", "a SQLite database in memory has only one client", "use memory:// or a file"
             )
-        return SqlJms(open_engine(self._engine.url, asyncio=True), self._settings, owned=True)
+        return SqlJms(open_twin(self._engine, asyncio=True), self._settings, owned=True)
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
         """Send messages in one transaction, and return their JMSMessageIDs."""

@@ -3,11 +3,13 @@
 import secrets
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
+from history.bridge import settled
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.message import Message
 from history.sql.database.engine import AnyConnection
@@ -257,15 +259,14 @@ class Links:
 
     async def close(self) -> None:
         """Leave the links, and close carriers and database."""
-        for agent in self._agents.values():
-            await agent.close()
-        for carrier in self._carriers.values():
-            closing = carrier.close()
-            if closing is not None:
-                await closing
-        self._agents.clear()
-        self._carriers.clear()
-        await self.history.close()
+        async with AsyncExitStack() as closing:  # the last first, and all of them if some fail
+            closing.push_async_callback(self.history.close)
+            for carrier in self._carriers.values():
+                closing.push_async_callback(_closed, carrier)
+            for agent in self._agents.values():
+                closing.push_async_callback(agent.close)
+            self._agents.clear()
+            self._carriers.clear()
 
 
 class AsyncLinks(DrivenProvider[Links]):
@@ -303,6 +304,10 @@ async def _install(connection: AnyConnection, *, publication: str, tables: Seque
 
 async def _uninstall(connection: AnyConnection, *, publication: str) -> None:
     uninstall(cast("Connection", connection), publication)
+
+
+async def _closed(carrier: Carrier) -> None:
+    await settled(carrier.close())
 
 
 def _named(destination: str) -> str:

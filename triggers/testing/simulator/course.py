@@ -33,7 +33,7 @@ from triggers.testing.simulator.store import (
     SimulatedShell,
     SimulatedTransactions,
 )
-from triggers.testing.simulator.subject import Subject
+from triggers.testing.simulator.subject import STUCK, StuckError, Subject
 
 #: How many deliveries a run has at most; a message that is not acknowledged then is unfinished.
 MOST_DELIVERIES = 60
@@ -296,9 +296,11 @@ class Course:
         copies = [self.queue.another(copy, self._now) for copy in in_hand]
         if self.rules.subject.trigger.is_async:
             # A loop cannot run inside another loop's callback, but it can in a thread that is joined.
-            thread = threading.Thread(target=self._aside, args=(copies,))
+            thread = threading.Thread(target=self._aside, args=(copies,), daemon=True)
             _START(thread)
-            thread.join()
+            thread.join(STUCK)
+            if thread.is_alive():
+                raise StuckError
         else:
             self._deliver(copies, SimulatedWorker(self, self.rules.subject), copy=True)
         if not worker.dead:

@@ -21,7 +21,7 @@ from triggers.testing.simulator.real import Life, check_real, run_for_real
 from triggers.testing.simulator.report import Finding, Report, Search, remember, steps_of
 from triggers.testing.simulator.script import Counts, Fault, FaultScript, Memory, Point, check_counts
 from triggers.testing.simulator.store import named
-from triggers.testing.simulator.subject import Subject
+from triggers.testing.simulator.subject import StuckError, Subject
 from triggers.testing.simulator.surroundings import StandIns, patched, quiet
 
 T = TypeVar("T")
@@ -113,7 +113,7 @@ def exactly_once(  # noqa: PLR0913  (the options of a test, each by its name)
             simulation.real = real
             reference = simulation
             instead.put(subject.services)
-            simulation.clocks = instead.clocks
+            simulation.instead = instead
             with patched(lambda: reference.current), quiet():
                 simulation.learn()
                 if wanted is None:
@@ -121,6 +121,12 @@ def exactly_once(  # noqa: PLR0913  (the options of a test, each by its name)
                 else:
                     simulation.try_script(FaultScript.parse(wanted))
                 return simulation.report(lambda script: _outside_of_loops(lambda: run(script)))
+        except StuckError:
+            raise ConfigurationError(
+                "trigger",
+                "its service waits for another thread or copy, which does not come here",
+                "test it with handle(), or give the service something else while it is simulated",
+            ) from None
         finally:
             instead.take_away()
             subject.close()
@@ -184,7 +190,7 @@ class _Simulation(Search):
     #: The effects before the first message.
     base: Counter[Hashable] = field(default_factory=Counter[Hashable])
     real: bool = False
-    clocks: bool = False
+    instead: StandIns | None = None
 
     def run(
         self, choice: FaultChoice, chosen: Sequence[int] | None = None, *, later: timedelta = timedelta(0)
@@ -216,14 +222,16 @@ class _Simulation(Search):
             ConfigurationError: no message has an effect, so that no script could show anything.
         """
         verdicts: list[str] = []
+        had_effect = False
         for again in (False, True):
             for index, group in enumerate(self.groups):
                 if again and self.groups.index(group) != index:
                     continue
-                later = REST if again and self.clocks else timedelta(0)
+                later = REST if again and self._asks_clocks else timedelta(0)
                 course = self.run(FaultChoice(FaultScript()), [index], later=later)
                 due = _most(course.samples)
                 self.base = course.samples[0]
+                had_effect = had_effect or bool(due)
                 if not due:
                     verdicts += [step.happened for step in steps_of(course, self.rules.messages)]
                 if again and set(due) != set(self.due.get(group, due)):
@@ -232,16 +240,17 @@ class _Simulation(Search):
                     due = Counter[Hashable]([_Done(f"of {self.rules.messages[index].uuid}")])
                 self.due[group] = due
         if not any(self._has_effect(group) for group in self.groups):
-            raise ConfigurationError(
-                "messages",
-                f"no message has an effect although nothing goes wrong: {'; '.join(dict.fromkeys(verdicts))}",
-                "correct the messages, the service or what counts its effects",
-            )
+            raise _without_effect(verdicts, had_effect=had_effect)
         if self.real:
             self._run_for_real(FaultScript())
         if self.unnamed:
             self.base = Counter[Hashable]({UNNAMED: self.base.total()})
             self.due = {group: Counter[Hashable]({UNNAMED: due.total()}) for group, due in self.due.items()}
+
+    @property
+    def _asks_clocks(self) -> bool:
+        """Whether the service has asked a clock, so that a long time makes a difference."""
+        return self.instead is not None and self.instead.asked
 
     def _has_effect(self, group: str) -> bool:
         return any(not isinstance(key, _Done) for key in self.due.get(group, ()))
@@ -251,13 +260,17 @@ class _Simulation(Search):
         kinds: list[Memory] = ["dies"]
         if self.rules.memory.ambiguous:
             kinds.append("stays")
-        if self.clocks:
+        self._search(kinds, counts, crashes)
+        if self._asks_clocks:
             kinds.append("rests")
-        self.search(
-            [FaultScript(count, memory) for memory in kinds for count in counts], crashes, MOST_SCRIPTS
-        )
+            self._search(["rests"], counts, crashes)
         if crashes and not self.has_found:
             self._by_chance(kinds, counts)
+
+    def _search(self, kinds: Sequence[Memory], counts: Sequence[Counts], crashes: int) -> None:
+        if not self.has_found:
+            scripts = [FaultScript(count, memory) for memory in kinds for count in counts]
+            self.search(scripts, crashes, MOST_SCRIPTS)
 
     def points_of(self, script: FaultScript) -> Sequence[Point]:
         """Run a script, and the same with an interrupt."""
@@ -324,6 +337,20 @@ class _Simulation(Search):
         if surplus > 0:
             doubled |= unexpected
         return Finding(script, run.steps, lost, doubled) if doubled or lost else None
+
+
+def _without_effect(verdicts: Sequence[str], *, had_effect: bool) -> ConfigurationError:
+    if had_effect:
+        return ConfigurationError(
+            "reset",
+            "the second run has no effect: the service has kept something from the first",
+            "reset that, such as the attributes of an object",
+        )
+    return ConfigurationError(
+        "messages",
+        f"no message has an effect although nothing goes wrong: {'; '.join(dict.fromkeys(verdicts))}",
+        "correct the messages, the service or what counts its effects",
+    )
 
 
 def _is_one_death(script: FaultScript) -> bool:

@@ -15,6 +15,9 @@ from dataclasses import dataclass, field
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, cast
 
+from history.support.user_code import called_in
+from triggers.service.signatures import innermost
+
 #: The types of plain memory of a process.
 CONTAINERS = (set, dict, list, deque, bytearray, Counter, OrderedDict, defaultdict)
 #: The place of a variable: the identity of the cell, or of the globals of a module, and its name.
@@ -73,7 +76,8 @@ def memory_of(
     """Return the memory of services in their process, as it is now."""
     kept, places = _kept(durable)
     cleared = {id(value) for value in _reached(reset)}
-    memory, ambiguous = ProcessMemory(), set[int]()
+    memory, ambiguous, services = ProcessMemory(), set[int](), list(services)
+    memory.caches += [_without_new(owner) for owner in map(_owner_of, services) if owner is not None]
     for _, value, assign, position in (named for service in services for named in _named(service)):
         lasts = position in places or id(value) in kept
         clear = getattr(value, "cache_clear", None)
@@ -91,6 +95,17 @@ def memory_of(
             (memory.lasting_variables if lasts else memory.variables).append((assign, value))
     memory.ambiguous = frozenset(ambiguous)
     return memory
+
+
+def _without_new(owner: object) -> Callable[[], None]:
+    """Return a function that deletes the attributes that an object does not have yet."""
+    names = set(getattr(owner, "__dict__", ()))
+
+    def forget() -> None:
+        for name in set(getattr(owner, "__dict__", ())) - names:
+            delattr(owner, name)
+
+    return forget
 
 
 def _kept(durable: Iterable[object]) -> tuple[set[int], set[Place]]:
@@ -117,52 +132,111 @@ def refill(container: Any, content: Any) -> None:
 
 
 def _functions(service: object) -> Iterator[FunctionType]:
-    """Yield a function and the functions of its module that it names, directly or not."""
+    """Yield a service's function, its decorators, and the functions that they name, all of its module."""
+    home = innermost(cast("Any", service)).__module__
     waiting, seen = [service], set[int]()
     while waiting:
-        function = inspect.unwrap(cast("Any", waiting.pop())) if waiting else None
-        if isinstance(function, MethodType):
-            function = function.__func__
-        if not isinstance(function, FunctionType) or id(function) in seen:
+        function: Any = waiting.pop()
+        if isinstance(function, functools.partial):
+            waiting.append(cast("functools.partial[object]", function).func)
+            continue
+        function = called_in(function)
+        function = getattr(function, "__func__", function)
+        if hasattr(function, "__wrapped__"):
+            waiting.append(function.__wrapped__)
+        if not isinstance(function, FunctionType) or id(function) in seen or function.__module__ != home:
             continue
         seen.add(id(function))
         yield function
-        for _, value, _, _ in _own(function):
-            if isinstance(value, FunctionType | MethodType) and value.__module__ == function.__module__:
-                waiting.append(value)
+        waiting += [value for _, value, _, _ in _own(function) if isinstance(value, _CALLED)]
 
 
-def named_by(service: object) -> Iterator[tuple[str, Any, Callable[[Any], None] | None]]:
-    """Yield the names, values and setters in a service and its module's functions, and in objects there."""
-    if isinstance(service, MethodType):
-        for name, value, assign, _ in _state_of(service.__self__):
-            yield name, value, assign
+_CALLED = (FunctionType, MethodType, functools.partial)
+
+
+def modules_of(service: object) -> Iterator[dict[str, Any]]:
+    """Yield the globals of a service's functions."""
     for function in _functions(service):
-        for name, value, assign, _ in _own(function, every=True):
-            yield name, value, assign
-            if type(value).__module__ == function.__module__:
-                yield from ((f"{name}.{part}", content, put) for part, content, put, _ in _state_of(value))
+        yield function.__globals__
 
 
-def _named(service: object) -> Iterator[Named]:
-    if isinstance(service, MethodType):
-        yield from _state_of(service.__self__)
+def named_by(service: object) -> Iterator[tuple[str, Any, Callable[[Any], None] | None, bool]]:
+    """Yield names, values and setters of a service and its module, and whether the service names them.
+
+    It looks into containers, and into classes of the module and their objects.
+    """
+    waiting = [(name, value, assign, True) for name, value, assign, _ in _named(service, every=True)]
+    for names in modules_of(service):
+        waiting += [
+            (name, value, _into(names, name), False)
+            for name, value in names.items()
+            if not name.startswith("__")
+        ]
+    home, seen = innermost(cast("Any", service)).__module__, set[int]()
+    for name, value, assign, is_named in waiting:  # it grows meanwhile
+        yield name, value, assign, is_named
+        if id(value) not in seen:
+            seen.add(id(value))
+            waiting += [(f"{name}.{part}", inner, put, is_named) for part, inner, put in _inside(value, home)]
+
+
+def _inside(value: Any, home: str) -> Iterator[tuple[object, Any, Callable[[Any], None] | None]]:
+    made_by = type(value)  # a proxy may answer isinstance() for another object, or fail
+    if issubclass(made_by, dict | list | deque):
+        items = value.items() if issubclass(made_by, dict) else enumerate(value)
+        yield from ((key, inner, functools.partial(value.__setitem__, key)) for key, inner in items)
+    elif issubclass(made_by, tuple | set | frozenset):
+        yield from ((index, inner, None) for index, inner in enumerate(value))
+    if issubclass(made_by, defaultdict):
+        yield "default_factory", value.default_factory, _into_attribute(value, "default_factory")
+    if (value if issubclass(made_by, type) else made_by).__module__ == home:
+        yield from ((name, inner, put) for name, inner, put, _ in _state_of(value))
+
+
+def _named(service: object, *, every: bool = False) -> Iterator[Named]:
+    owner = _owner_of(service)
+    if owner is not None:
+        yield from _state_of(owner)
+        yield from _state_of(type(owner))
     for function in _functions(service):
-        yield from _own(function)
-        for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+        yield from _own(function, every=every)
+        for default in function.__defaults__ or ():
             yield "a default", default, None, (id(function), "a default")
+        defaults = function.__kwdefaults__ or {}
+        for name, default in list(defaults.items()):
+            yield name, default, _into(defaults, name) if every else None, (id(function), name)
+
+
+def _owner_of(service: Any) -> object:
+    """Return the object of a service that is a method, or that is called itself."""
+    while isinstance(service, functools.partial) or hasattr(service, "__wrapped__"):
+        service = service.func if isinstance(service, functools.partial) else service.__wrapped__
+    return getattr(service, "__self__", None) if inspect.isroutine(service) else service
 
 
 def _state_of(owner: object) -> Iterator[Named]:
-    """Yield the attributes of a method's object: a new process makes a new object."""
-    names: dict[str, Any] = {} if inspect.ismodule(owner) else getattr(owner, "__dict__", {})
-    for name, value in list(names.items()):
-        yield name, value, _into_attribute(owner, name), (id(owner), name)
+    """Yield the attributes of a service's object and of its class: a new process makes new ones."""
+    if inspect.ismodule(owner):
+        return
+    names = dict.fromkeys(getattr(owner, "__dict__", ()))
+    for made_by in type(owner).__mro__ if not isinstance(owner, type) else ():
+        slots = vars(made_by).get("__slots__", ())
+        names |= dict.fromkeys([slots] if isinstance(slots, str) else slots)
+    for name in names:
+        value = (
+            inspect.getattr_static(owner, name, None)
+            if isinstance(owner, type)
+            else getattr(owner, name, None)
+        )
+        if not name.startswith("__"):
+            yield name, value, _into_attribute(owner, name), (id(owner), name)
 
 
 def _into_attribute(owner: object, name: str) -> Callable[[Any], None]:
+    setter = type.__setattr__ if isinstance(owner, type) else object.__setattr__  # also if it is frozen
+
     def assign(value: Any) -> None:
-        setattr(owner, name, value)
+        setter(owner, name, value)
 
     return assign
 

@@ -31,6 +31,9 @@ GRACE = 0.002
 #: How long to wait for threads that a cancelled task has left behind, in seconds.
 LEFT_BEHIND = 5.0
 
+#: How long a service may wait for something else than time, in seconds.
+STUCK = 10.0
+
 #: The attributes with the name and the function of a task: Celery, Dramatiq and Taskiq.
 _NAMES, _FUNCTIONS = ("name", "actor_name", "task_name"), ("run", "fn", "original_func")
 
@@ -41,6 +44,10 @@ _OPTIONS = ("options", "labels", "__dict__")
 Behind = tuple[Any, Callable[..., Any] | None]
 
 
+class StuckError(BaseException):
+    """The service waits for something that does not come, and no handler may catch this."""
+
+
 class _Selector(selectors.DefaultSelector):
     """Waits for events, but not for time."""
 
@@ -48,7 +55,12 @@ class _Selector(selectors.DefaultSelector):
     busy: Callable[[], bool]
 
     def select(self, timeout: float | None = None) -> Any:
-        if timeout is None or timeout <= 0:
+        if timeout is None:
+            events = super().select(STUCK)
+            if not events and not self.busy():
+                raise StuckError
+            return events
+        if timeout <= 0:
             return super().select(timeout)
         events = super().select(min(timeout, GRACE))
         if not events and not self.busy():
@@ -155,7 +167,7 @@ class Subject:
         """Return the user's functions that run for a message."""
         routes = [route.binding.service for route in self.trigger.routing.routes]
         functions = [self.function or self.trigger.service, *routes, self.trigger.settings.uuid]
-        return [innermost(function) for function in functions if callable(function)]
+        return [function for function in functions if callable(function)]
 
     def pipeline(self) -> MessagePipeline:
         """Return the pipeline from which the workers' pipelines are made."""

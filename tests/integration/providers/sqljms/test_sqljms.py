@@ -6,9 +6,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy import Connection, create_engine, text
-from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from history import ConfigurationError, Message, SqlHistory
@@ -380,6 +381,30 @@ class TestAtomic:
         assert outcome.executed
         assert set(database.counts().values()) == {0}
         drive(elsewhere.close())
+
+
+async def test_a_twin_for_asyncio_connects_as_its_engine_does(postgres_url: str) -> None:
+    url = postgres_url.replace("postgresql:", "postgresql+psycopg:")
+    engine = create_engine(url, connect_args={"application_name": "shop"})
+    twin, history = SqlJms(engine).for_asyncio(), SqlHistory(engine).for_asyncio()
+
+    for opened_by in (twin, history):
+        pooled: AsyncEngine = vars(opened_by)["_engine"]
+        async with pooled.connect() as connection:
+            assert await connection.scalar(text("SHOW application_name")) == "shop"
+
+    await twin.close()
+    await history.close()
+    engine.dispose()
+
+
+def test_an_engine_with_a_creator_has_no_twin(postgres_url: str) -> None:
+    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(postgres_url))
+
+    with pytest.raises(ConfigurationError) as refused:
+        SqlJms(engine).for_asyncio()
+
+    assert refused.value.setting == "engine"
 
 
 async def test_an_asyncio_trigger_is_atomic_too(postgres_url: str) -> None:

@@ -508,3 +508,21 @@ def away_for(operation: str, *, times: int) -> Any:
         insert(operations, connection)
 
     return service
+
+
+def test_closing_closes_everything_although_a_carrier_fails(pair: tuple[Side, Side]) -> None:
+    closed = list[str]()
+
+    class Failing(LossyCarrier):
+        def close(self) -> None:
+            closed.append("carrier")
+            raise OSError("broken")
+
+    side = pair[0]
+    side.receiver()
+    vars(side.links)["_carriers"] |= {"orders": Failing(), "others": Failing()}
+
+    with pytest.raises(OSError, match="broken"):
+        drive(side.links.close())
+
+    assert closed == ["carrier", "carrier"]

@@ -9,6 +9,7 @@ import pytest
 from history.errors import ConfigurationError
 from triggers.patchbay import read_patchbay
 from triggers.patchbay.wiring.checks import limbo_url
+from triggers.patchbay.wiring.toml_reader import line_of
 
 Write = Callable[..., Path]
 
@@ -156,3 +157,20 @@ def test_of_several_providers_one_must_be_the_default(write: Write) -> None:
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert "none.toml: cannot be read" in refused(tmp_path / "none.toml")
+
+
+def test_the_lines_of_a_file_are_read_once_for_all_its_places() -> None:
+    class Text(str):
+        __slots__ = ()
+        read = 0
+
+        def splitlines(self, keepends: bool = False) -> list[str]:  # noqa: FBT001, FBT002  (as in Python)
+            Text.read += 1
+            return super().splitlines(keepends)
+
+    text = Text("".join(f'[[source]]\nname = "/s{number}"\n' for number in range(100)))
+
+    lines = [line_of(text, ["source", number, "name"]) for number in range(100)]
+
+    assert lines == list(range(2, 202, 2))
+    assert Text.read == 1

@@ -113,3 +113,43 @@ def test_an_object_that_remembers_what_it_has_done_loses_nothing_but_its_memory(
     book = trigger("orders", name="forgetful", in_doubt="execute")(Shop().book)
 
     assert not exactly_once(book, MESSAGES, effects=bank).never_twice
+
+
+def test_an_object_that_no_run_resets_is_the_reason_and_not_the_messages() -> None:
+    bank = Effects()
+
+    class Shop:
+        def __init__(self) -> None:
+            self.done: set[str] = set()
+
+        def book(self, order: dict[str, Any]) -> None:
+            if order["id"] not in self.done:
+                bank.record(order["id"])
+                self.done.add(order["id"])
+
+    shop = Shop()
+
+    @trigger("orders", name="kept", in_doubt="execute")
+    def book(order: dict[str, Any]) -> None:
+        shop.book(order)
+
+    with pytest.raises(ConfigurationError) as refused:
+        exactly_once(book, MESSAGES, effects=bank)
+
+    assert refused.value.setting == "reset"
+
+
+def test_what_a_service_object_has_got_is_gone_in_a_new_process() -> None:
+    bank = Effects()
+
+    class Shop:
+        done = 0
+
+        def book(self, order: dict[str, Any]) -> None:
+            if not self.done:
+                bank.record_once(order["id"])
+                self.done += 1
+
+    book = trigger("orders", name="counted", in_doubt="execute")(Shop().book)
+
+    assert exactly_once(book, MESSAGES, effects=bank).none_lost

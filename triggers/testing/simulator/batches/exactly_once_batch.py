@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 from history.errors import ConfigurationError
 from history.support.rendering import shown, text_of
 from triggers.service.checking import check_whole
-from triggers.service.signatures import innermost
 from triggers.spark import ForeachBatch
 from triggers.spark.connections import close_history
 from triggers.spark.rows.messages import NoIdentityError, identity_of_row
@@ -183,7 +182,7 @@ def _rules(
         if resolver is not None
     ]
     durable = [effects, *asked, settings.committed, *keep]
-    memory = memory_of([innermost(subject.function)], durable=durable, reset=beginning.reset)
+    memory = memory_of([subject.function], durable=durable, reset=beginning.reset)
     observes = not isinstance(effects, Effects)
     return BatchRules(subject, frame, beginning.count, memory, database, deliveries, observes)
 
