@@ -1,7 +1,7 @@
 """Kept results: a later caller, for example the caller of a copy, receives the first run's result."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple, cast
@@ -103,8 +103,9 @@ def encode_result(result: Any, limit: int) -> bytes:
 
 def _refuse_iterators(value: Any) -> None:
     """Refuse a value with an iterator inside: JSON would read it, and leave nothing of it for the caller."""
-    if hasattr(type(value), "__next__"):
-        raise TypeError(f"it has a {type(value).__name__}, which only one reader can read")
+    made_by = cast("Any", type(value))
+    if hasattr(made_by, "__next__"):
+        raise TypeError(f"it has a {made_by.__name__}, which only one reader can read")
     for part in _parts_of(value):
         _refuse_iterators(part)
 
@@ -112,13 +113,13 @@ def _refuse_iterators(value: Any) -> None:
 def _parts_of(value: Any) -> Iterable[Any]:
     match value:
         case dict():
-            return value.values()
+            return cast("Mapping[Any, Any]", value).values()
         case list() | tuple() | set() | frozenset() | deque():
             return cast("Iterable[Any]", value)
         case BaseModel():
             return [part for _, part in value]
         case _ if is_dataclass(value):
-            return [getattr(value, field.name) for field in fields(value)]
+            return [getattr(value, field.name) for field in fields(cast("Any", value))]
         case _:
             return ()
 

@@ -124,7 +124,9 @@ def open_twin(engine: AnyEngine, *, asyncio: bool) -> AnyEngine:
     """
     sync = pooled_of(engine)
     creator = sync.pool._creator  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    names = inspect.getclosurevars(creator).nonlocals if inspect.isfunction(creator) else {}
+    names: Mapping[str, Any] = (
+        inspect.getclosurevars(creator).nonlocals if inspect.isfunction(creator) else {}
+    )
     if "cparams" not in names:  # SQLAlchemy's own function has them
         raise ConfigurationError(
             "engine", "connects by a creator=", f"give {'an asyncio' if asyncio else 'a blocking'} engine"

@@ -181,7 +181,7 @@ def named_by(service: object) -> Iterator[tuple[str, Any, Callable[[Any], None] 
 
 
 def _inside(value: Any, home: str) -> Iterator[tuple[object, Any, Callable[[Any], None] | None]]:
-    made_by = type(value)  # a proxy may answer isinstance() for another object, or fail
+    made_by = cast("Any", type(value))  # a proxy may answer isinstance() for another object, or fail
     if issubclass(made_by, dict | list | deque):
         items = value.items() if issubclass(made_by, dict) else enumerate(value)
         yield from ((key, inner, functools.partial(value.__setitem__, key)) for key, inner in items)
@@ -233,7 +233,10 @@ def _state_of(owner: object) -> Iterator[Named]:
 
 
 def _into_attribute(owner: object, name: str) -> Callable[[Any], None]:
-    setter = type.__setattr__ if isinstance(owner, type) else object.__setattr__  # also if it is frozen
+    # Also if it is frozen.
+    setter: Callable[[Any, str, Any], None] = (
+        type.__setattr__ if isinstance(owner, type) else object.__setattr__
+    )
 
     def assign(value: Any) -> None:
         setter(owner, name, value)

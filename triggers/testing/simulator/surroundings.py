@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from types import BuiltinMethodType, ModuleType
-from typing import Any, Self
+from typing import Any, Self, cast
 from unittest.mock import patch
 
 from history.errors import ConfigurationError
@@ -158,7 +158,7 @@ class StandIns:
         return instead
 
     def _lock_instead_of(self, value: Any) -> Any:
-        made_by = type(value)
+        made_by = cast("Any", type(value))
         if issubclass(made_by, (asyncio.Lock, asyncio.Semaphore)):
             return FreeAsyncLock()
         if issubclass(made_by, (type(threading.Lock()), type(threading.RLock()), threading.Semaphore)):

@@ -86,17 +86,18 @@ class Pages:
     rows: Any
 
 
-@pytest.mark.parametrize(
-    "around",
-    [
-        lambda rows: [rows],
-        lambda rows: (1, rows),
-        lambda rows: {"pages": [{"rows": rows}]},
-        lambda rows: Page(rows=rows),
-        lambda rows: [Pages(rows)],
-        lambda rows: deque([rows]),
-    ],
-)
+#: What a result may have around an iterator.
+AROUND: list[Callable[[Any], Any]] = [
+    lambda rows: [rows],
+    lambda rows: (1, rows),
+    lambda rows: {"pages": [{"rows": rows}]},
+    lambda rows: Page(rows=rows),
+    lambda rows: [Pages(rows)],
+    lambda rows: deque([rows]),
+]
+
+
+@pytest.mark.parametrize("around", AROUND, ids=["list", "tuple", "dict", "model", "dataclass", "deque"])
 def test_an_iterator_inside_a_result_is_left_to_the_caller(around: Callable[[Any], Any]) -> None:
     guard, rows = protect("book", history=MemoryHistory(), keep_result=True), iter([1, 2])
 
