@@ -16,7 +16,7 @@ from triggers.providers.contract.common import (
     numbered,
     take,
 )
-from triggers.providers.provider import Provider, capabilities_of
+from triggers.providers.provider import Arrival, Provider, capabilities_of
 
 
 class AnsweringContract(ContractTools):
@@ -92,12 +92,14 @@ class AnsweringContract(ContractTools):
             return
         async with self.receiving(provider) as receiver:
             await provider.send(self.destination, numbered(13))
-            for number in range(12):
+            arrived: list[Arrival] = []
+            for _ in range(12):
                 [copy] = await take(receiver, 1)
-                assert bodies([copy]) == [str(number)]
+                arrived.append(copy)
                 await receiver.recover([copy], timedelta(seconds=6 * SOON))
+            arrived += await take(receiver, 1)
 
-            assert bodies(await take(receiver, 1)) == ["12"]
+            assert self.arranged(bodies(arrived)) == self.arranged(map(str, range(13)))
 
     async def test_closing_gives_back_what_is_unanswered(self, provider: Provider, another: Provider) -> None:
         async with self.receiving(provider, name="a") as receiver:
@@ -108,7 +110,7 @@ class AnsweringContract(ContractTools):
         async with self.receiving(another, name="b") as successor:
             arrived = await take(successor, 2)
 
-            assert bodies(arrived) == ["0", "2"]
+            assert self.arranged(bodies(arrived)) == self.arranged(bodies([got[0], got[2]]))
             assert all(self.delivered(delivery, 2) for delivery in arrived)
 
     async def test_a_paused_receiver_leaves_messages_to_others(
@@ -125,7 +127,7 @@ class AnsweringContract(ContractTools):
                 arrived = await take(other, 2)
                 await other.acknowledge(arrived)
 
-            assert bodies(arrived) == ["0", "1"]
+            assert self.arranged(bodies(arrived)) == ["0", "1"]
             assert all(self.delivered(delivery, 1) for delivery in arrived)
             await provider.send(self.destination, numbered(1))
             assert len(await take(receiver, 1)) == 1

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
@@ -51,6 +51,10 @@ class ContractTools:
 
     #: Whether a message that waits for its delay lets the next ones pass.
     holds_nothing_up: ClassVar[bool] = True
+
+    #: Whether messages arrive in the order in which they were sent.
+    keeps_order: ClassVar[bool] = True
+
     #: Whether two running consumers of one subscription cannot have the same name.
     refuses_same_name: ClassVar[bool] = True
 
@@ -90,6 +94,10 @@ class ContractTools:
             yield receiver
         finally:
             await receiver.close()
+
+    def arranged(self, bodies: Iterable[Any]) -> list[Any]:
+        """Return bodies in a form to compare: in their order, unless the provider does not keep it."""
+        return list(bodies) if self.keeps_order else sorted(bodies, key=repr)
 
     def delivered(self, arrival: Arrival, times: int) -> bool:
         """Whether the message reports its ``times``-th delivery."""

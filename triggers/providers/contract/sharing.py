@@ -53,7 +53,7 @@ class SharingContract(ContractTools):
         await provider.send(self.destination, numbered(3))
 
         async with self.receiving(provider) as receiver:
-            assert bodies(await take(receiver, 3)) == ["0", "1", "2"]
+            assert self.arranged(bodies(await take(receiver, 3))) == ["0", "1", "2"]
 
     async def test_a_living_consumers_name_is_refused(self, provider: Provider, another: Provider) -> None:
         if not self.refuses_same_name:
