@@ -1,4 +1,4 @@
-"""Amazon SQS, over boto3: tested against moto, never against AWS.
+"""Amazon SQS, over boto3: tested against moto and ElasticMQ, never against AWS.
 
 ``provider.py`` sends in tens and opens receivers, ``receiver.py`` is one consumer, ``codec.py`` turns
 messages, ``settings.py`` has settings and names, ``link.py`` is the edge to boto3: it translates its errors

@@ -27,8 +27,11 @@ T = TypeVar("T")
 #: How many messages one request takes.
 MOST = 10
 
-#: How many bytes one request takes, in all.
+#: How many bytes a message may have.
 LARGEST = 1_048_576
+
+#: How many bytes a request with several messages may have: the former limit of AWS, and still that of others.
+LARGEST_TOGETHER = 262_144
 
 #: How long connecting may take, and an answer beyond its requested wait, in seconds.
 _CONNECTING, _ANSWERING = 5, 30
@@ -47,6 +50,7 @@ _REFUSALS = (
     ("BatchRequestTooLong", "message", "send less: SQS takes 1 MiB"),
     ("MessageTooLong", "message", "send less: SQS takes 1 MiB"),
     ("InvalidParameterValue", "message", "correct it; a queue may take less than 1 MiB"),
+    ("InvalidAttributeValue", "message", "correct it; a queue may take less than 1 MiB"),
     ("QueueDeletedRecently", "destination", "wait a minute, and try again"),
 )
 

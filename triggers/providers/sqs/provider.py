@@ -15,7 +15,14 @@ from triggers.providers.backlog import Backlog, Place
 from triggers.providers.brokers.sending import dead_copy, is_later, named
 from triggers.providers.provider import Arrival, DeliveryLimit, ProviderUnavailableError, Received
 from triggers.providers.sqs.codec import Sent, SqsDelivered, encode, letter_of
-from triggers.providers.sqs.link import LARGEST, MOST, QueueGoneError, SqsLink, failed_of
+from triggers.providers.sqs.link import (
+    LARGEST,
+    LARGEST_TOGETHER,
+    MOST,
+    QueueGoneError,
+    SqsLink,
+    failed_of,
+)
 from triggers.providers.sqs.receiver import SqsReceiver
 from triggers.providers.sqs.settings import FIFO, SqsSettings, dead_letters_of
 
@@ -73,7 +80,7 @@ def _chunks(messages: Sequence[SqsOutgoing]) -> list[list[SqsOutgoing]]:
     size = 0
     for message in messages:
         size += message.sent.size
-        if not chunks or len(chunks[-1]) == MOST or size > LARGEST:
+        if not chunks or len(chunks[-1]) == MOST or size > LARGEST_TOGETHER:
             chunks.append([])
             size = message.sent.size
         chunks[-1].append(message)
@@ -107,7 +114,7 @@ def _entry(queue: str, number: str, message: SqsOutgoing) -> dict[str, Any]:
 class Sqs:
     """Destinations in Amazon SQS, over boto3; blocking or asyncio, safe between threads.
 
-    Tested against moto, never against AWS.
+    Tested against moto and ElasticMQ, never against AWS.
 
     A destination ``orders`` is the queue of that name; a missing queue is made. SQS has no subscriptions: all
     triggers of a queue share its messages. The account comes from the usual places of AWS: environment,

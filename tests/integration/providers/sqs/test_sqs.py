@@ -1,4 +1,4 @@
-"""Amazon SQS, simulated by moto: refusals, order, time, other senders' messages, and dead letters."""
+"""SQS, played by moto and ElasticMQ: refusals, order, time, other senders' messages, and dead letters."""
 
 import json
 import logging
@@ -11,6 +11,8 @@ import pytest
 
 from history.bridge import drive
 from tests.fixtures.ports import closed_port
+from tests.fixtures.servers.elasticmq_server import ElasticMqServer
+from tests.fixtures.servers.sqs import EACH_SQS
 from tests.fixtures.servers.sqs_server import ACCOUNT, SqsServer
 from triggers import ConfigurationError, Message, ProviderUnavailableError
 from triggers.providers import Limits, Unreadable
@@ -24,9 +26,10 @@ pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("sqs")]
 Open = Callable[..., SqsReceiver]
 
 
-@pytest.fixture
-def server(sqs_server: SqsServer) -> SqsServer:
-    return sqs_server
+@pytest.fixture(scope="module", params=EACH_SQS)
+def server(request: pytest.FixtureRequest) -> SqsServer:
+    chosen: SqsServer = request.getfixturevalue(request.param)
+    return chosen
 
 
 @pytest.fixture
@@ -99,6 +102,22 @@ class TestRefusals:
     def test_a_message_that_is_too_large_is_refused(self, provider: Sqs, queue: str) -> None:
         with pytest.raises(ConfigurationError, match="1048576"):
             drive(provider.send(queue, [Message(body="x" * 1_048_577)]))
+
+    def test_a_message_that_only_this_server_finds_too_large_is_refused(
+        self, server: SqsServer, provider: Sqs, queue: str
+    ) -> None:
+        if not isinstance(server, ElasticMqServer):
+            return
+        with pytest.raises(ConfigurationError) as caught:
+            drive(provider.send(queue, [Message(body="x" * 300_000)]))
+        assert caught.value.setting == "message"
+
+    def test_messages_that_are_too_large_together_go_separately(self, provider: Sqs, queue: str) -> None:
+        receiver = open_receiver(provider, queue)
+
+        drive(provider.send(queue, [Message(body=f"{number}" * 200_000) for number in range(3)]))
+
+        assert {str(one.message.body)[0] for one in drive(take(receiver, 3))} == {"0", "1", "2"}
 
     def test_a_delay_that_is_too_long_is_refused(self, provider: Sqs, queue: str) -> None:
         later = datetime.now(UTC) + timedelta(minutes=16)
