@@ -11,6 +11,7 @@ from triggers.cli.setup.migration.commands import files_of
 from triggers.cli.setup.migration.filters import selector_of
 from triggers.cli.setup.migration.jms_triggers import find_triggers
 from triggers.cli.setup.migration.mapping import Fit, mapped
+from triggers.cli.setup.migration.statements import PublishedTo, read_statements
 
 
 @pytest.mark.parametrize(
@@ -166,3 +167,18 @@ def test_one_service_has_one_name_and_two_services_have_two(tmp_path: Path) -> N
         "book",
         "b_x_book",
     ]
+
+
+def test_signs_in_quoted_names_end_and_separate_nothing() -> None:
+    statements = read_statements(
+        """CREATE PUBLICATION "it's; mine" (TABLE "o'rders, new" ("id", "a;b,c"), TABLE customers);
+        -- it's a comment
+        GRANT REMOTE TO "field; o'neil, jr" TYPE file ADDRESS 'it''s; here';
+        CREATE SUBSCRIPTION TO "it's; mine" FOR "field; o'neil, jr";
+        """
+    )
+
+    assert statements.publications["it's; mine"].tables == ["o'rders, new(id, a;b,c)", "customers"]
+    assert statements.remotes["field; o'neil, jr"].address == "it's; here"
+    assert statements.remotes["field; o'neil, jr"].publications == [PublishedTo("it's; mine")]
+    assert statements.left_out == []

@@ -18,8 +18,12 @@ _FLAGS: Final = re.IGNORECASE | re.DOTALL
 _NAME: Final = r'(?:"[^"]+"|\[[^\]]+\]|[\w$#@]+)'
 _TEXT: Final = r"'((?:[^']|'')*)'"
 
-_NO_CODE: Final = re.compile(r"('(?:[^']|'')*')|--[^\n]*|//[^\n]*|/\*.*?\*/", re.DOTALL)
-_END: Final = re.compile(r"('(?:[^']|'')*')|;|^\s*go\s*$", re.IGNORECASE | re.MULTILINE)
+#: A text or a quoted name, in which no sign ends or separates anything.
+_QUOTED: Final = r"""('(?:[^']|'')*'|"[^"]*")"""
+
+_NO_CODE: Final = re.compile(rf"{_QUOTED}|--[^\n]*|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_END: Final = re.compile(rf"{_QUOTED}|;|^\s*go\s*$", re.IGNORECASE | re.MULTILINE)
+_SEPARATOR: Final = re.compile(rf"{_QUOTED}|[(),]")
 
 _PUBLICATION: Final = re.compile(rf"CREATE\s+PUBLICATION\s+({_NAME}(?:\.{_NAME})?)\s*\((.*)\)\s*", _FLAGS)
 _TABLE: Final = re.compile(
@@ -146,10 +150,7 @@ def _publication(inside: str) -> PublicationStatements:
         if table is None:
             made.notes.append(Note(Fit.MISSING, part, "name the table in tables="))
             continue
-        name, columns = (
-            _last(table[1]),
-            [_last(column) for column in (table[2] or "").split(",") if column.strip()],
-        )
+        name, columns = _last(table[1]), _names(table[2] or "")
         made.tables.append(f"{name}({', '.join(columns)})" if columns else name)
         if table[3]:
             made.notes.append(
@@ -177,14 +178,13 @@ def _subscribe_by(made: PublicationStatements, name: str, columns: Sequence[str]
 
 
 def _parts(inside: str) -> Iterator[str]:
-    """Yield the tables of a publication: what commas outside of parentheses and texts separate."""
-    depth, begun, quoted = 0, 0, False
-    for at, sign in enumerate(inside):
-        quoted ^= sign == "'"
-        depth += 0 if quoted else (sign == "(") - (sign == ")")
-        if sign == "," and depth == 0 and not quoted:
-            yield inside[begun:at].strip()
-            begun = at + 1
+    """Yield the tables of a publication: what commas outside of parentheses, texts and names separate."""
+    depth, begun = 0, 0
+    for sign in _SEPARATOR.finditer(inside):
+        depth += (sign[0] == "(") - (sign[0] == ")")
+        if sign[0] == "," and depth == 0:
+            yield inside[begun : sign.start()].strip()
+            begun = sign.end()
     yield inside[begun:].strip()
 
 
@@ -308,7 +308,7 @@ def _address(text: str) -> str:
 
 
 def _names(text: str) -> Sequence[str]:
-    return [_last(name) for name in text.split(",")]
+    return [_last(name) for name in _parts(text) if name]
 
 
 def _text(inside: str) -> str:
