@@ -3,7 +3,8 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from math import ceil
@@ -38,6 +39,8 @@ class SqsReceiver:
 
     Twelve hours after a message was received, SQS does not renew it any more. Then a warning is logged, and
     the message goes to another consumer, which finds in the history that it is running.
+
+    After a call raises ProviderUnavailableError, nothing is held any more, except after ``keep_alive``.
     """
 
     def __init__(
@@ -67,7 +70,8 @@ class SqsReceiver:
         if limit < 1:
             raise ConfigurationError("limit", f"must be 1 or more, not {limit}", "ask for 1 or more")
         seconds = min(_LONGEST_WAIT, max(0, ceil(wait.total_seconds())))
-        came: Sequence[SqsDelivered] = await self._call(partial(self._fetch, limit, seconds))
+        with self._forgetting():
+            came: Sequence[SqsDelivered] = await self._call(partial(self._fetch, limit, seconds))
         limits = self.limits
         return [
             read(
@@ -78,6 +82,16 @@ class SqsReceiver:
             )
             for message in came
         ]
+
+    @contextmanager
+    def _forgetting(self) -> Generator[None]:
+        """Hold nothing if SQS does not answer: the worker drops the rest, and SQS delivers it again."""
+        try:
+            yield
+        except ProviderUnavailableError:
+            with self._lock:
+                self._held.clear()
+            raise
 
     def _fetch(self, limit: int, seconds: int) -> Sequence[SqsDelivered]:
         """Ask once, and again while requests come back full."""
@@ -125,7 +139,8 @@ class SqsReceiver:
         """Delete these."""
         mine = self._mine(received)
         if mine:
-            await self._call(partial(self._delete, mine))
+            with self._forgetting():
+                await self._call(partial(self._delete, mine))
 
     def _delete(self, came: Sequence[SqsDelivered]) -> None:
         for chunk in in_tens(came):
@@ -137,7 +152,8 @@ class SqsReceiver:
         mine = self._mine(received)
         if mine:
             seconds = min(LONGEST_HOLD - 1, max(0, ceil(delay.total_seconds())))
-            await self._call(partial(self._hide, [delivery.receipt for delivery in mine], seconds))
+            with self._forgetting():
+                await self._call(partial(self._hide, [delivery.receipt for delivery in mine], seconds))
 
     def _hide(self, receipts: Sequence[str], seconds: int) -> None:
         for chunk in in_tens(receipts):
@@ -166,7 +182,8 @@ class SqsReceiver:
                 if cast("SqsDelivered", delivery.handle).receipt in self._held
             ]
         if mine:
-            await self._dead_letter(mine, reason)
+            with self._forgetting():
+                await self._dead_letter(mine, reason)
             await self.acknowledge(mine)
 
     async def keep_alive(self) -> None:

@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 
 from history.bridge import drive
+from tests.fixtures.network import Network
 from tests.fixtures.ports import closed_port
 from tests.fixtures.servers.elasticmq_server import ElasticMqServer
 from tests.fixtures.servers.sqs import EACH_SQS
@@ -182,6 +183,22 @@ class TestTime:
             drive(receiver.keep_alive())
 
         assert "held for twelve hours" in caplog.text
+
+
+class TestOutages:
+    def test_what_a_consumer_held_goes_to_others(self, server: SqsServer, queue: str) -> None:
+        with Network("127.0.0.1", server.port) as network:
+            url = f"sqs://eu-west-1?endpoint={network.url(server.address)}&visibility=3"
+            receiver = open_receiver(Sqs.from_url(url), queue)
+            drive(provider_of(server).send(queue, numbered(2)))
+            first, _ = drive(take(receiver, 2))
+            network.take_down()
+
+            with pytest.raises(ProviderUnavailableError):
+                drive(receiver.acknowledge([first]))
+            drive(receiver.keep_alive())  # it holds nothing, and so asks nothing
+
+        assert len(drive(take(open_receiver(provider_of(server), queue), 2))) == 2
 
 
 class TestCounts:
