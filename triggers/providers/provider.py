@@ -78,6 +78,9 @@ Received = Arrival | Unreadable
 class Receiver(Protocol):
     """One consumer's link to one destination, for one subscription.
 
+    If ``receive`` or an answer raises ProviderUnavailableError, the worker drops all unsettled messages. So
+    the receiver does not hold them any longer, and the provider delivers them again.
+
     Another thread (or task) may call ``keep_alive`` while ``receive`` waits. All other calls come from one
     thread at a time.
     """
