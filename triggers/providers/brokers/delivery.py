@@ -4,7 +4,8 @@ Receivers decode everything through :func:`read`. So an error of a decoder never
 delivery is handed over as :class:`~triggers.providers.provider.Unreadable`, to be parked whole.
 """
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 
 from history.message import Message
 from history.store.parking import encodable
@@ -45,6 +46,24 @@ def read(
         raise
     except Exception as error:  # noqa: BLE001  (foreign bytes can make a decoder raise anything)
         return unreadable(error, handle=handle, delivery_id=delivery_id, raw=raw)
+
+
+def with_headers(own: Mapping[bytes, bytes], headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Return the fields of an unreadable delivery: its own parts, and all headers.
+
+    A header whose name is taken gets a number. Of headers with one name, the last keeps the name.
+
+    >>> with_headers({b"body": b"{"}, [(b"body", b"1"), (b"x", b"2")])
+    {b'body': b'{', b'x': b'2', b'body (2)': b'1'}
+    """
+    fields, others = dict(own), Counter[bytes]()
+    for name, value in reversed(list(headers)):
+        unique = name
+        while unique in fields:
+            others[name] += 1
+            unique = b"%b (%d)" % (name, others[name] + 1)
+        fields[unique] = value
+    return fields
 
 
 def unreadable(

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from history.message import UNDEFINED_COUNT, Message
 from triggers.providers.brokers.codec import decode_body, encode_body, make, moment
-from triggers.providers.brokers.delivery import UndecodableError
+from triggers.providers.brokers.delivery import UndecodableError, with_headers
 from triggers.providers.brokers.headers import CONTENT_TYPE, TYPED, spelled, to_texts, typed_of
 from triggers.providers.provider import NO_LIMITS, Limits
 
@@ -160,15 +160,16 @@ def _of_key(key: bytes) -> dict[str, str | None]:
 def raw_fields(consumed: Consumed) -> dict[bytes, bytes]:
     """Return a record as it came."""
     record = consumed.record
-    headers = {name.encode("utf-8", "surrogatepass"): value or b"" for name, value in record.headers}
-    origin = {
+    headers = [(name.encode("utf-8", "surrogatepass"), value or b"") for name, value in record.headers]
+    own = {
+        b"body": record.value or b"",
         b"topic": consumed.topic.encode(),
         b"partition": b"%d" % consumed.partition,
         b"offset": b"%d" % consumed.offset,
     }
     if record.key is not None:
-        origin[b"key"] = record.key
-    return {**headers, **origin, b"body": record.value or b""}
+        own[b"key"] = record.key
+    return with_headers(own, headers)
 
 
 def letter_of(fields: Mapping[bytes, bytes], reason: str) -> KafkaRecord:

@@ -23,6 +23,7 @@ from datetime import UTC, datetime
 from history.errors import ConfigurationError
 from history.message import UNDEFINED_COUNT, Message
 from triggers.providers.brokers.codec import decode_body, encode_body, make
+from triggers.providers.brokers.delivery import with_headers
 from triggers.providers.brokers.headers import CONTENT_TYPE, TYPED, spelled, to_texts, typed_of
 from triggers.providers.provider import NO_LIMITS, Limits
 
@@ -153,13 +154,14 @@ def decode(came: NatsDelivered, count: int = UNDEFINED_COUNT, limits: Limits = N
 
 def raw_fields(came: NatsDelivered) -> dict[bytes, bytes]:
     """Return a message as it came."""
-    headers = {name.encode("utf-8", "surrogatepass"): text.encode() for name, text in came.headers.items()}
-    position = {
+    headers = [(name.encode("utf-8", "surrogatepass"), text.encode()) for name, text in came.headers.items()]
+    own = {
+        b"body": came.payload,
         b"subject": came.subject.encode(),
         b"stream": came.stream.encode(),
         b"sequence": b"%d" % came.sequence,
     }
-    return {**headers, **position, b"body": came.payload}
+    return with_headers(own, headers)
 
 
 def letter_of(fields: Mapping[bytes, bytes], reason: str) -> Published:

@@ -26,7 +26,7 @@ from typing import Any
 
 from history.message import UNDEFINED_COUNT, Message
 from triggers.providers.brokers.codec import decode_body, encode_body, make
-from triggers.providers.brokers.delivery import UndecodableError
+from triggers.providers.brokers.delivery import UndecodableError, with_headers
 from triggers.providers.brokers.headers import CONTENT_TYPE, ENCODING, TYPED, spelled, to_texts, typed_of
 from triggers.providers.provider import NO_LIMITS, Limits
 
@@ -186,9 +186,13 @@ def _text(attribute: Mapping[str, Any]) -> str:
 
 def raw_fields(came: SqsDelivered) -> dict[bytes, bytes]:
     """Return a message as it came."""
-    attributes = {name.encode(): _text(attribute).encode() for name, attribute in came.attributes.items()}
-    origin = {b"queue": came.queue.encode(), b"message_id": came.message_id.encode()}
-    return {**attributes, **origin, b"body": came.body.encode()}
+    attributes = [(name.encode(), _text(attribute).encode()) for name, attribute in came.attributes.items()]
+    own = {
+        b"body": came.body.encode(),
+        b"queue": came.queue.encode(),
+        b"message_id": came.message_id.encode(),
+    }
+    return with_headers(own, attributes)
 
 
 def letter_of(came: SqsDelivered, reason: str) -> Sent:

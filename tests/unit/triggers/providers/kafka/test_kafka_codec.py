@@ -89,6 +89,14 @@ class TestForeignRecords:
         assert (letter.value, letter.key) == (b"{ cut off", b"\xff")
         assert ("dead-letter-reason", b"no message") in letter.headers
 
+    def test_headers_named_like_other_parts_or_like_each_other_are_all_kept(self) -> None:
+        headers = [("body", b"1"), ("a", b"2"), ("a", b"3"), ("a", b"4"), ("a (2)", b"5")]
+
+        fields = raw_fields(consumed(b"{", *headers))
+
+        assert (fields[b"body"], fields[b"body (2)"], fields[b"a"]) == (b"{", b"1", b"4")
+        assert {fields[name] for name in fields if name.startswith(b"a ")} == {b"2", b"3", b"5"}
+
 
 class TestOurRecords:
     def test_a_group_is_the_key(self) -> None:
