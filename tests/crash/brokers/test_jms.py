@@ -16,6 +16,7 @@ from tests.crash.helpers.brokers import (
     KilledAtAnyStep,
     KilledWhileItSends,
     KilledWithTheBroker,
+    outages_of,
 )
 from tests.crash.victims.booking_service import NAME
 from tests.fixtures.proof import Proved
@@ -47,16 +48,7 @@ def private_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[B
     server_of, need = request.param
     need()
     with server_of(tmp_path / "broker") as server:
-
-        def killed() -> None:
-            server.kill()
-            server.start()
-
-        def stopped() -> None:
-            server.stop()
-            server.start()
-
-        yield Broker(url=server.url, depth=partial(depth, server.url), outages=[killed, stopped])
+        yield Broker(url=server.url, depth=partial(depth, server.url), outages=outages_of(server))
 
 
 class TestJms(KilledAtAnyStep, KilledWhileItSends, KilledWithTheBroker, BrokerIsAway):

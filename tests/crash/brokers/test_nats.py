@@ -14,6 +14,7 @@ from tests.crash.helpers.brokers import (
     KilledAtRandom,
     KilledWhileItSends,
     KilledWithTheBroker,
+    outages_of,
 )
 from tests.fixtures.servers.nats_server import NatsServer
 from triggers.providers.nats.settings import plain
@@ -22,18 +23,10 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(1800), pytest.mark.xdist_gr
 
 
 def broker_on(server: NatsServer) -> Broker:
-    def killed() -> None:
-        server.kill()
-        server.start()
-
-    def stopped() -> None:
-        server.stop()
-        server.start()
-
     return Broker(
         url=server.url,
         depth=lambda name: server.unsettled(name, plain(f"{name}:{name}")),
-        outages=[killed, stopped],
+        outages=outages_of(server),
     )
 
 

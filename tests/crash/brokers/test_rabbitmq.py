@@ -4,7 +4,6 @@ Everything runs over both wires: AMQP 0-9-1 to RabbitMQ 3.10, and AMQP 1.0 to Ra
 With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills of consumers and 5 of the broker.
 """
 
-import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ from tests.crash.helpers.brokers import (
     KilledAtRandom,
     KilledWhileItSends,
     KilledWithTheBroker,
+    outages_of,
 )
 from tests.fixtures.servers.rabbitmq import new_rabbitmq, new_rabbitmq4
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
@@ -35,17 +35,11 @@ SERVERS = {"rabbitmq": "rabbitmq_server", "amqp": "rabbitmq4_server"}
 def broker_on(server: RabbitmqServer, wire: str, options: str = "") -> Broker:
     url = f"{wire}://{server.address}/{options}"
 
-    def killed() -> None:
-        time.sleep(SETTLING)
-        server.kill()
-        server.start()
-
-    def stopped() -> None:
-        server.stop()
-        server.start()
-
     return Broker(
-        url=url, depth=partial(depth, server), make=partial(subscribe, url), outages=[killed, stopped]
+        url=url,
+        depth=partial(depth, server),
+        make=partial(subscribe, url),
+        outages=outages_of(server, SETTLING),
     )
 
 

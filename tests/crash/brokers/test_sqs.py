@@ -15,6 +15,7 @@ from tests.crash.helpers.brokers import (
     KilledAtRandom,
     KilledWhileItSends,
     KilledWithTheBroker,
+    outages_of,
 )
 from tests.fixtures.servers.elasticmq_server import ElasticMqServer
 from tests.fixtures.servers.sqs import EACH_SQS, need_elasticmq
@@ -38,16 +39,7 @@ def private_broker(tmp_path: Path) -> Iterator[Broker]:
         pytest.MonkeyPatch.context() as environment,
         ElasticMqServer(environment, tmp_path / "sqs") as server,
     ):
-
-        def killed() -> None:
-            server.kill()
-            server.start()
-
-        def stopped() -> None:
-            server.stop()
-            server.start()
-
-        yield Broker(url=server.url, depth=server.depth, make=server.make, outages=[killed, stopped])
+        yield Broker(url=server.url, depth=server.depth, make=server.make, outages=outages_of(server))
 
 
 class TestSqs(KilledAtAnyStep, KilledWhileItSends, KilledAtRandom, KilledWithTheBroker, BrokerIsAway):

@@ -1,6 +1,7 @@
 """Crash tests for the consumers of every broker; the module of a broker defines how it is started."""
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +27,8 @@ from tests.crash.helpers.sends import SendsLeft, run_sends
 from tests.crash.victims.booking_service import LONG_LEASE, NAME
 from tests.crash.victims.sending_victim import POINTS, Case
 from tests.fixtures.proof import Proved
+from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
+from triggers.testing.child import ChildServer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +64,21 @@ class Broker:
 
     def _has_room(self) -> bool:
         return self.room is None or self.depth(NAME) < self.room
+
+
+def outages_of(server: ChildServer | RabbitmqServer, settling: float = 0.0) -> Sequence[Callable[[], object]]:
+    """Return two outages: the server is killed, ``settling`` seconds later, and it is stopped."""
+
+    def killed() -> None:
+        time.sleep(settling)
+        server.kill()
+        server.start()
+
+    def stopped() -> None:
+        server.stop()
+        server.start()
+
+    return [killed, stopped]
 
 
 class KilledAtAnyStep:
