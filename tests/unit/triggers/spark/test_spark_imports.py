@@ -47,6 +47,7 @@ FUNCTION = {
     "history.support.namesakes",
     "history.support.private_files",
     "history.support.references",
+    "history.support.tls",
     "history.support.urls",
     "triggers.detection.facts",
     "triggers.pipeline.finding",
@@ -70,7 +71,6 @@ REDIS = {
     "history.store.single_verbs",
     "history.store.times",
     "history.store.turning",
-    "history.support.tls",
 }
 
 
