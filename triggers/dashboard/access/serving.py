@@ -3,9 +3,14 @@
 import asyncio
 from typing import Any
 
-import h11
-import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from history.errors import MissingExtraError
+
+try:
+    import h11
+    import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+except ModuleNotFoundError as missing:
+    raise MissingExtraError("the dashboard", extra="dashboard", package=missing.name or "") from missing
 
 #: How long the head of a request may take to arrive, in seconds.
 LONGEST_HEAD = 30.0
