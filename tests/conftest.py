@@ -21,7 +21,7 @@ from triggers.service.outcome import VERDICT_LOGGER
 # A shell that starts the tests in the background lets them ignore Ctrl-C, and every command that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest_plugins = ["tests.fixtures.closing", "tests.fixtures.proof"]
+pytest_plugins = ["tests.fixtures.closing", "tests.fixtures.hanging", "tests.fixtures.proof"]
 
 #: The fixtures of servers, files and networks. They import drivers, so unit tests start without them.
 SERVER_FIXTURES = (
