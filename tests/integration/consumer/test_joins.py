@@ -26,14 +26,11 @@ from triggers.testing.redis_server import RedisServer
 NAME = "ship"
 DESTINATIONS = ["orders", "payments"]
 
-#: A silent consumer counts as dead soon.
-FAST = "?claim_idle=60&reclaim_interval=0.1"
-
 #: The uuids that the service received: one list for each join, in the order of the destinations.
 Seen = list[list[str | None]]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def short_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """If a worker dies, let others find its join soon."""
     monkeypatch.setattr(joins, "HOLD", timedelta(seconds=0.5))
@@ -87,7 +84,7 @@ def are_drained(url: str) -> bool:
 @contextmanager
 def running(lane: Lane, made: AnyTrigger, url: str, history: str) -> Generator[Running]:
     """Run a consumer until the block has ended."""
-    with lane.run([made], url + FAST, history=history) as one:
+    with lane.run([made], url, history=history) as one:
         yield one
 
 
@@ -125,6 +122,7 @@ class TestAll:
 
         assert seen == [["orders-a", "payments-a"]]
 
+    @pytest.mark.usefixtures("short_hold")
     def test_parts_outlive_the_death_of_the_server(
         self, lane: Lane, redis_url: str, private_redis: RedisServer
     ) -> None:
@@ -143,6 +141,7 @@ class TestAll:
         assert sorted(seen) == sorted([f"orders-{name}", f"payments-{name}"] for name in "ab")
         assert parked_in(history, NAME) == []
 
+    @pytest.mark.usefixtures("short_hold")
     def test_a_join_that_runs_for_longer_than_a_hold_is_not_run_by_another(
         self, lane: Lane, redis_url: str, history_url: str
     ) -> None:
