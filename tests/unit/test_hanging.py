@@ -56,7 +56,7 @@ def test_all_tests_run_once_although_one_hangs_and_one_dies(tmp_path: Path) -> N
     (tmp_path / "conftest.py").write_text(_CONFTEST)
     (tmp_path / "test_some.py").write_text(_TESTS)
 
-    command = [sys.executable, "-m", "pytest", "-c", "/dev/null", "--rootdir", tmp_path, tmp_path]
+    command = [sys.executable, "-m", "pytest", "-c", "/dev/null", "--rootdir", str(tmp_path), str(tmp_path)]
     run = subprocess.run(
         [*command, "-n1", "--dist=loadgroup", "-rfEp"],
         env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
