@@ -22,6 +22,20 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return lambda times: monkeypatch.setattr(waiting, "measured", lambda: slowness() * times)
 
 
+@pytest.mark.parametrize(
+    ("starts", "least"),
+    [([1.5], 1.5), ([30.0, 1.2], 1.2), ([7.0, 9.0, 6.0], 6.0)],
+    ids=["quick", "once", "slow"],
+)
+def test_one_slow_start_does_not_make_the_machine_slow(
+    monkeypatch: pytest.MonkeyPatch, starts: list[float], least: float
+) -> None:
+    monkeypatch.delenv("TESTS_SLOWNESS")
+    monkeypatch.setattr(waiting, "measured", iter(starts).__next__)
+
+    assert slowness.__wrapped__() == least
+
+
 def test_what_does_not_come_true_fails(machine: Callable[[float], None]) -> None:
     machine(1)
 
