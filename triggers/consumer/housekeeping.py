@@ -182,7 +182,8 @@ class Housekeeping:
         if self.checked or store is None or now < self._check_due:
             return
         try:
-            warnings = await store.check()
+            with self.gate.history_calls.begun():
+                warnings = await store.check()
         except ConfigurationError:
             raise
         except Exception:  # noqa: BLE001  (any error of a store: the first message will meet it, too)

@@ -152,6 +152,20 @@ def test_a_trigger_is_unready_while_a_call_to_a_silent_server_has_not_returned(
     assert up[f"doubtless_{silent}_up", "orders"] == 0
 
 
+def test_a_trigger_is_unready_if_its_history_is_silent_from_the_start(
+    redis_url: str, postgres_url: str, lane: Lane, network_before: NetworkBefore
+) -> None:
+    network = network_before(postgres_url)
+    network.swallow()
+    history = network.url(postgres_url) + "&reply_timeout=0&connect_timeout=600"
+    consumer = lane.consumer([lane.trigger("orders", print)], redis_url, history=history, metrics=ANY_PORT)
+
+    with lane.running(consumer):
+        eventually(lambda: ask(consumer, "/readyz")[0] == 503 and "no answer" in ask(consumer, "/readyz")[1])
+        network.flow()
+        eventually(lambda: is_ready(consumer, "orders"))
+
+
 def test_a_trigger_that_does_without_its_history_stays_ready(
     redis_url: str, lane: Lane, private_postgres: PostgresServer
 ) -> None:
