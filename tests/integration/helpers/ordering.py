@@ -64,8 +64,8 @@ class Diary:
         """Assert that every group ran in its order, one by one, and each message succeeded once."""
         assert (self.overlapping, len(self.runs)) == ([], groups)
         for group, runs in self.runs.items():
-            assert [number for number, ok in runs if ok] == list(range(length)), group
-            assert all(after >= before for (before, _), (after, _) in pairwise(runs)), group
+            assert [number for number, ok in runs if ok] == list(range(length)), (group, runs)
+            assert all(after >= before for (before, _), (after, _) in pairwise(runs)), (group, runs)
 
 
 class Failing:
