@@ -40,6 +40,8 @@ _PAUSING = 0.5
 #: How many messages one poll brings at most.
 _MOST = 500
 
+#: The due time of what waits until somebody wants it: before that of all that comes again.
+_LEFT = 0.0
 
 #: The partition of a delivery, and the record itself: it is handed out again from here.
 HandedRecord = tuple[Partition, Consumed]
@@ -91,8 +93,8 @@ class Member(Membership):
                     positions.settle(partition, came.offset)
 
     def give_back(self, tokens: Sequence[PushToken], seconds: float, *, seen: bool) -> None:
-        """Hand these out again, not before so many seconds have passed."""
-        due = time.monotonic() + seconds
+        """Hand these out again, not before so many seconds have passed; what nobody has seen comes next."""
+        due = time.monotonic() + seconds if seen else _LEFT
         with self._lock:
             for token in tokens:
                 self._handed.discard(token)
@@ -116,7 +118,7 @@ class Member(Membership):
             waiting = [entry for *_, entry in self._waiting] + [token.tag for token in unseen]
             self._waiting.clear()
             for entry in waiting:
-                self._wait(entry, 0.0, seen=False)
+                self._wait(entry, _LEFT, seen=False)
 
     def take_moved(self) -> bool:
         """Whether a partition with unsettled messages went away since the last call."""
@@ -247,10 +249,15 @@ class Member(Membership):
             if again is None:
                 return  # settled by its previous consumer
             came = Consumed(partition.topic, number, offset, record_of(message), again)
-            if self._credit > 0:
+            if self._credit > 0 and not self._has_left:
                 self._hand_out(partition, came)
-            else:  # nobody wants it any more; it has been fetched, and waits here
-                heapq.heappush(self._waiting, (0.0, offset, next(self._numbers), (partition, came)))
+            else:  # nobody wants it any more, or not before those; it has been fetched, and waits here
+                heapq.heappush(self._waiting, (_LEFT, offset, next(self._numbers), (partition, came)))
+
+    @property
+    def _has_left(self) -> bool:
+        """Whether messages wait that nobody wanted when they came: all that come later follow them."""
+        return bool(self._waiting) and self._waiting[0][0] == _LEFT
 
     def _begin_anew(self, partition: Partition, offset: int) -> Partition:
         """Forget a partition's position if its log goes back: the committed offset means nothing in it."""

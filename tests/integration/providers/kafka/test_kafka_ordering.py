@@ -5,6 +5,7 @@ import threading
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -19,6 +20,7 @@ from triggers import ConfigurationError, Consumer, Message, TransientError, trig
 from triggers.providers import Receiver, capabilities_of
 from triggers.providers.contract.common import bodies, take
 from triggers.providers.contract.common import numbered as numbered_bodies
+from triggers.providers.kafka.connection import Member
 from triggers.providers.kafka.provider import Kafka
 
 #: More partitions than the consumers of any test.
@@ -156,6 +158,30 @@ def test_what_was_recovered_comes_in_order_before_what_is_new(kafka: AnyKafka) -
 
     assert bodies(drive(take(receiver, 7))) == ["0", "1", "3", "5", "6", "7", "8"]
     assert not keeping.take_moved()
+    drive(receiver.close())
+    drive(provider.close())
+
+
+def test_messages_stay_in_order_if_a_receive_ends_while_they_come(
+    kafka: AnyKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = f"one-{uuid4().hex[:8]}"
+    kafka.create(topic, 1)
+    provider = Kafka.from_url(kafka.patient_url)
+    drive(provider.send(topic, numbered_bodies(9)))
+    take_one = Member._take_one  # noqa: SLF001
+
+    def take_between_two_receives(member: Member, message: Any) -> None:
+        if message.error() is None and message.offset() % 2:
+            member.want(9)
+        else:
+            member.stop_soon()
+        take_one(member, message)
+
+    monkeypatch.setattr(Member, "_take_one", take_between_two_receives)
+    receiver = opened(kafka.patient_url, topic)
+
+    assert bodies(drive(take(receiver, 9))) == [str(number) for number in range(9)]
     drive(receiver.close())
     drive(provider.close())
 
