@@ -6,8 +6,8 @@ from functools import partial
 
 from history.beside.kept import KeepsBeside, needed_beside
 from history.store import HistoryStore
-from history.support.urls import origin
 from triggers.configuration import Configuration
+from triggers.configuration.hiding import hidden
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.charts.reading import Charts
 from triggers.dashboard.jobs.jobs import Jobs
@@ -96,8 +96,8 @@ class Operations:
 
     def parked(self, trigger: str, counts: Mapping[str, int]) -> int | None:
         """Return how many messages of a trigger are parked; None if its history was never counted."""
-        is_counted = self.surveyor.has_counted(self.pulse.source_of(trigger))
-        return counts.get(trigger, 0 if is_counted else None)
+        counted_at = self.surveyor.counted_at(self.pulse.source_of(trigger))
+        return counts.get(trigger, None if counted_at is None else 0)
 
     def bytes_of(self, entries: Mapping[str, float]) -> int | None:
         """Return about how many bytes the entries of triggers take; None for an unknown kind of store."""
@@ -137,4 +137,4 @@ def _others(history: str, triggers: Sequence[AnyTrigger]) -> list[Source]:
         source = trigger.history_source
         if isinstance(source, str) and source != history:
             named.setdefault(source, []).append(trigger.name)
-    return [Source(origin(url), partial(open_to_look, "history", url), names) for url, names in named.items()]
+    return [Source(hidden(url), partial(open_to_look, "history", url), names) for url, names in named.items()]

@@ -15,9 +15,10 @@ from threading import Lock
 
 from history.beside.kept import KeepsBeside
 from history.bridge import drive
-from history.errors import HistoryUnavailableError, UnavailableError
+from history.errors import DoubtlessError, HistoryUnavailableError, UnavailableError
 from history.store.control import GONE_AFTER, Beat, Counts, Overview
 from history.support.rendering import first_line, reason_of
+from triggers.dashboard.rendering import moment
 from triggers.operations.journals import known_triggers
 
 #: How old shown data may be, in seconds.
@@ -289,6 +290,13 @@ def _reading_of(store: KeepsBeside, now: float) -> PulseReading:
     lost = [beat for beat in seen.beats if (beat.report.consumer, beat.report.trigger) not in heard]
     overview = replace(seen, beats=alive)
     return PulseReading(now, overview, known_triggers(store, overview), lost)
+
+
+def outage(pulse: Pulse, error: DoubtlessError) -> str:
+    """Say which history does not answer, since when, and what to do; ``error`` is of a call just now."""
+    pulse.look()
+    away = [f"{one.address} has not answered since {moment(one.away_since)}." for one in pulse.away]
+    return " ".join([f"The history failed: {_problem(error).rstrip('.')}.", *away, "Try again in a moment."])
 
 
 def _problem(error: Exception) -> str:

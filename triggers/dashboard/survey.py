@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from itertools import chain
 from threading import Condition, Thread
@@ -161,9 +161,10 @@ class Surveyor:
         self._condition.notify_all()
 
     @property
-    def has_counted(self) -> bool:
-        """Whether a survey was ever made."""
-        return self._latest.made_at is not None
+    def counted_at(self) -> datetime | None:
+        """When the last survey was made; None before the first."""
+        made_at = self._latest.made_at
+        return None if made_at is None else datetime.now(UTC) - timedelta(seconds=self._clock() - made_at)
 
     @property
     def fails(self) -> bool:
@@ -263,9 +264,9 @@ class Surveys:
         """The histories whose last survey failed: what is shown of them is old, or nothing is."""
         return [source for source, surveyor in self._all if surveyor.fails and not source.is_twin]
 
-    def has_counted(self, source: Source) -> bool:
-        """Whether a history was ever counted."""
-        return any(owner is source and surveyor.has_counted for owner, surveyor in self._all)
+    def counted_at(self, source: Source) -> datetime | None:
+        """When the messages of a history were last counted; None if they never were."""
+        return next((surveyor.counted_at for owner, surveyor in self._all if owner is source), None)
 
     def take_out(self, labels: Sequence[ParkedLabel]) -> None:
         """Leave messages out that are not parked any more."""

@@ -17,7 +17,6 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 
 from history.beside.security import SecurityEvent, SecurityOutcome, SecurityRecord
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
-from history.support.rendering import reason_of
 from triggers.dashboard.access.gate import COOKIE, AccessGate, has_csrf, is_by_itself, is_ours
 from triggers.dashboard.access.records import denial_of, record_of
 from triggers.dashboard.access.roles import Role
@@ -25,6 +24,7 @@ from triggers.dashboard.access.sessions import Session
 from triggers.dashboard.filters import ParkedFilter
 from triggers.dashboard.groups import cause_of
 from triggers.dashboard.operations import Operations
+from triggers.dashboard.pulse import outage
 from triggers.dashboard.rendering import render, url
 from triggers.operations.journals import UnknownNameError, refuse_unknown_trigger
 from triggers.security.commands import recorded_by
@@ -70,7 +70,9 @@ class Visit:
         """
         name, operations = self.asked(parameter) or None, self.operations
         reading = None if name is None else operations.pulse.look()
-        if name is not None and (reading is None or name not in reading.triggers):
+        if name in operations.triggers or name is None:
+            return name
+        if reading is None or name not in reading.triggers:
             refuse_unknown_trigger(
                 operations.store_of(name),
                 name,
@@ -222,11 +224,14 @@ def _answer(page: Page, visit: Visit) -> Response:
     try:
         return page(visit)
     except UnavailableError as error:
-        text = f"{error}: {reason_of(error.__cause__)}. Try again in a moment."
-        return visit.problem(503, "The history does not answer", text, passes=True)
+        return visit.problem(
+            503, "The history does not answer", outage(visit.operations.pulse, error), passes=True
+        )
     except UnknownNameError as error:
         return visit.problem(404, "There is no such name", str(error))
     except ConfigurationError as error:
+        if error.setting == "history":  # nothing that a request gives is named like this
+            return visit.problem(503, "The history cannot be opened", str(error), passes=True)
         return visit.problem(400, "Not done", str(error))
     except DoubtlessError as error:
         return visit.problem(409, "Not done", str(error))

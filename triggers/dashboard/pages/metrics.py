@@ -17,7 +17,7 @@ from history.errors import DoubtlessError
 from history.store.control import Overview, TriggerState
 from triggers.dashboard.access.gate import AccessGate
 from triggers.dashboard.operations import Operations
-from triggers.dashboard.pulse import PulseReading
+from triggers.dashboard.pulse import PulseReading, outage
 from triggers.dashboard.visit import ask_for_token
 from triggers.metrics.exposition import gauge, verdicts
 from triggers.operations.status import AWAY, status_rows
@@ -40,7 +40,7 @@ class Metrics:
         try:
             body = await run_in_threadpool(encoder, registry)
         except DoubtlessError as error:
-            return PlainTextResponse(f"{error}\n", 503)
+            return PlainTextResponse(f"{outage(self._operations.pulse, error)}\n", 503)
         return Response(body, media_type=content_type)
 
 

@@ -61,6 +61,7 @@ def groups(visit: Visit) -> Response:
     survey, trigger, host = visit.operations.surveyor.latest(), visit.trigger(), visit.asked("host")
     chosen, by_host = asked_groups(visit, survey), is_by_host(visit)
     hosts, size = hosts_of(chosen), HOSTS if by_host else GROUPS
+    visit.operations.pulse.look()  # notes since when a history is away
     first = (visit.page - 1) * size
     return visit.show(
         "desk/groups.html",
