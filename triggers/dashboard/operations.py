@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from history.beside.kept import KeepsBeside, needed_beside
+from history.beside.kept import KeepsBeside, beside_of, needed_beside
+from history.errors import ConfigurationError
 from history.store import HistoryStore
 from triggers.configuration import Configuration
 from triggers.configuration.hiding import hidden
@@ -19,7 +20,7 @@ from triggers.operations.journals import Journals
 from triggers.operations.looking import open_to_look
 from triggers.operations.sizes import STORES, StoreCost, bytes_of
 from triggers.security.recorder import Recorder
-from triggers.service.options import CONSUMERS_DEFAULT
+from triggers.service.options import CONSUMERS_DEFAULT, ConsumersDefault, HistorySource
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,8 @@ class Operations:
             ConfigurationError: the history has no records.
         """
         kept = needed_beside(store, "history", "commands")
-        here = [each.name for each in triggers if each.history_source in (CONSUMERS_DEFAULT, history)]
-        pulse = Pulse(kept, names=here, others=_others(history, triggers), background=background)
+        here = [each.name for each in triggers if _is_here(each.history_source, history, store)]
+        pulse = Pulse(kept, names=here, others=_others(history, store, triggers), background=background)
         surveyor = Surveys(pulse, background=background)
         by_name = {trigger.name: trigger for trigger in triggers}
         jobs = Jobs(pulse.store_of, surveyor, by_name, history)
@@ -130,11 +131,38 @@ class Operations:
         self.recorder.close()
 
 
-def _others(history: str, triggers: Sequence[AnyTrigger]) -> list[Source]:
-    """Return the histories of triggers that are not the dashboard's, by their URLs."""
-    named: dict[str, list[str]] = {}
+def _is_here(source: HistorySource, history: str, store: HistoryStore) -> bool:
+    return source in (CONSUMERS_DEFAULT, history) or source is store
+
+
+def _others(history: str, store: HistoryStore, triggers: Sequence[AnyTrigger]) -> list[Source]:
+    """Return the histories of triggers that are not the dashboard's: by their URLs, or as they were given."""
+    others: dict[str | int, Source] = {}
     for trigger in triggers:
         source = trigger.history_source
-        if isinstance(source, str) and source != history:
-            named.setdefault(source, []).append(trigger.name)
-    return [Source(hidden(url), partial(open_to_look, "history", url), names) for url, names in named.items()]
+        if source is None or isinstance(source, ConsumersDefault) or _is_here(source, history, store):
+            continue
+        key = source if isinstance(source, str) else id(source)
+        if key not in others:
+            others[key] = _at(source) if isinstance(source, str) else _given(source)
+        others[key].names.append(trigger.name)
+    return list(others.values())
+
+
+def _at(url: str) -> Source:
+    return Source(hidden(url), partial(open_to_look, "history", url))
+
+
+def _given(store: HistoryStore) -> Source:
+    """Return a history that the module opened, and closes."""
+    kept = beside_of(store)
+    address = type(store).__name__ if kept is None else kept.control.address
+    return Source(address, partial(_usable, store), is_given=True)
+
+
+def _usable(store: HistoryStore) -> KeepsBeside:
+    kept = needed_beside(store, "history", "commands")
+    if getattr(kept, "is_for_asyncio", False):
+        problem = "the store of these triggers needs an event loop, which the dashboard does not have"
+        raise ConfigurationError("history", problem, "give the triggers a URL, or a blocking store")
+    return kept

@@ -62,7 +62,8 @@ class Source:
     """A history, and what is known of it. ``problem`` says why it does not answer, since ``away_since``.
 
     ``names`` are the triggers of the dashboard's modules that have it, and ``parked`` those with parked
-    messages in it. ``is_twin``: another source turned out to be the same history.
+    messages in it. ``is_twin``: another source turned out to be the same history. ``is_given``: somebody else
+    closes its store.
     """
 
     address: str
@@ -77,6 +78,7 @@ class Source:
     asking: "Future[None] | None" = None
     asked_at: float = 0.0
     is_twin: bool = False
+    is_given: bool = False
     opening: Lock = field(default_factory=Lock)
 
     @property
@@ -228,7 +230,7 @@ class Pulse:
         """Close the histories that it opened."""
         self._threads.shutdown(wait=True, cancel_futures=True)
         for source in self._all[1:]:
-            if source.store is not None:
+            if source.store is not None and not source.is_given:
                 drive(source.store.close())
 
     def _ask(self, source: Source) -> "Future[None] | None":

@@ -1,5 +1,6 @@
 """Triggers with separate histories: the desk, decisions and the audit trail include all of them."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -265,3 +266,45 @@ def test_a_decision_whose_history_went_away_says_so_and_leaves_its_messages(
     assert [(share.closed, share.error is None) for share in job.shares] == [(1, True), (0, False)]
     assert eventually(lambda: len(two.left()) == 1)
     drive(two.second.close())
+
+
+def test_a_history_that_a_module_opened_itself_is_shown_decided_and_left_open(
+    site: Site, tmp_path: Path
+) -> None:
+    store = open_history(f"sqlite:///{tmp_path}/second.db")
+    two = Two(site, store)
+    two.park("parcel-1")
+
+    @trigger("parcels", name="ship", history=store)
+    def ship(order: Order) -> None:
+        site.done.append(f"ship {order.id}")
+
+    site.serve([ship])
+    operator = site.signed_in(Role.OPERATOR)
+    seen = re.search(r'href="/parked\?trigger=ship">(.*?)</a>', operator.page("/"))
+    (message,) = drive(store.parking.list(trigger="ship"))
+    operator.decide(decision="run", trigger="ship", id=message.id, reason="paid")
+    site.serve([])
+
+    assert seen is not None
+    assert seen[1] == "1"
+    assert site.done == ["ship parcel-1"]
+    assert two.left() == []
+    drive(store.close())
+
+
+@pytest.mark.parametrize("scheme", ["sqlite", "redis"])
+def test_a_history_that_only_an_event_loop_can_use_is_a_problem_of_its_triggers(
+    site: Site, tmp_path: Path, scheme: str
+) -> None:
+    url = f"sqlite:///{tmp_path}/second.db" if scheme == "sqlite" else "redis://127.0.0.1:1/0"
+
+    @trigger("parcels", name="ship", history=open_history(url).for_asyncio())
+    def ship(order: Order) -> None:
+        raise AssertionError(order)
+
+    site.serve([ship])
+    page = site.signed_in(Role.VIEWER).page("/")
+
+    assert 'data-problem="history away"' in page
+    assert "give the triggers a URL" in page
