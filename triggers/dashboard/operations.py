@@ -76,10 +76,12 @@ class Operations:
         """
         kept = needed_beside(store, "history", "commands")
         here = [each.name for each in triggers if _is_here(each.history_source, history, store)]
-        pulse = Pulse(kept, names=here, others=_others(history, store, triggers), background=background)
+        parks = [each.name for each in triggers if each.settings.parking == history]
+        others = _others(history, store, triggers)
+        pulse = Pulse(kept, names=here, parks=parks, others=others, background=background)
         surveyor = Surveys(pulse, background=background)
         by_name = {trigger.name: trigger for trigger in triggers}
-        jobs = Jobs(pulse.store_of, surveyor, by_name, history)
+        jobs = Jobs(pulse.store_of, pulse.lot_of, surveyor, by_name, history)
         places = Places(providers, triggers, background=background)
         journals = Journals(kept, triggers=triggers, configuration=configuration, store_of=pulse.store_of)
         recorder = recorder or Recorder(kept.security_log, background=background)
@@ -95,10 +97,28 @@ class Operations:
         """
         return self.store if trigger is None else self.pulse.store_of(trigger)
 
+    def lot_of(self, trigger: str | None) -> KeepsBeside:
+        """Return the store in which the messages of a trigger are parked; the dashboard's for None.
+
+        Raises:
+            DoubtlessError: it cannot be opened.
+        """
+        return self.store if trigger is None else self.pulse.lot_of(trigger)
+
+    def sees_parked(self, trigger: str) -> bool:
+        """Whether its messages are parked where the dashboard looks.
+
+        They may also be in a local file, or in a lot that only the module can reach.
+        """
+        loaded = self.triggers.get(trigger)
+        if loaded is None or isinstance(loaded.settings.parking, str):
+            return True
+        return loaded.settings.parking is None and loaded.has_history
+
     def parked(self, trigger: str, counts: Mapping[str, int]) -> int | None:
-        """Return how many messages of a trigger are parked; None if its history was never counted."""
-        counted_at = self.surveyor.counted_at(self.pulse.source_of(trigger))
-        return counts.get(trigger, None if counted_at is None else 0)
+        """Return how many messages of a trigger are parked; None if that is not known."""
+        counted_at = self.surveyor.counted_at(self.pulse.lot_source_of(trigger))
+        return counts.get(trigger, 0 if counted_at is not None and self.sees_parked(trigger) else None)
 
     def bytes_of(self, entries: Mapping[str, float]) -> int | None:
         """Return about how many bytes the entries of triggers take; None for an unknown kind of store."""
@@ -136,16 +156,17 @@ def _is_here(source: HistorySource, history: str, store: HistoryStore) -> bool:
 
 
 def _others(history: str, store: HistoryStore, triggers: Sequence[AnyTrigger]) -> list[Source]:
-    """Return the histories of triggers that are not the dashboard's: by their URLs, or as they were given."""
+    """Return the histories of triggers, and where these park, that are not the dashboard's."""
     others: dict[str | int, Source] = {}
     for trigger in triggers:
-        source = trigger.history_source
-        if source is None or isinstance(source, ConsumersDefault) or _is_here(source, history, store):
-            continue
-        key = source if isinstance(source, str) else id(source)
-        if key not in others:
-            others[key] = _at(source) if isinstance(source, str) else _given(source)
-        others[key].names.append(trigger.name)
+        source, parking = trigger.history_source, trigger.settings.parking
+        if not (source is None or isinstance(source, ConsumersDefault) or _is_here(source, history, store)):
+            key = source if isinstance(source, str) else id(source)
+            if key not in others:
+                others[key] = _at(source) if isinstance(source, str) else _given(source)
+            others[key].names.append(trigger.name)
+        if isinstance(parking, str) and parking != history:
+            others.setdefault(parking, _at(parking)).parks.append(trigger.name)
     return list(others.values())
 
 

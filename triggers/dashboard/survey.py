@@ -270,9 +270,9 @@ class Surveys:
 
     def take_out(self, labels: Sequence[ParkedLabel]) -> None:
         """Leave messages out that are not parked any more."""
-        source_of = cache(self._pulse.source_of)
+        lot_source_of = cache(self._pulse.lot_source_of)
         for source, surveyor in self._all:
-            mine = [label for label in labels if source_of(label.trigger_name) is source]
+            mine = [label for label in labels if lot_source_of(label.trigger_name) is source]
             if mine:
                 surveyor.take_out(mine)
 
@@ -300,10 +300,10 @@ class Surveys:
 
 def _together(answered: Sequence[tuple[Source, Survey]], pulse: Pulse) -> Survey:
     """Return surveys of several histories as one; only the history of a trigger counts its messages."""
-    source_of = cache(pulse.source_of)
+    source_of, lot_source_of = cache(pulse.source_of), cache(pulse.lot_source_of)
 
     def have(source: Source, trigger: str) -> bool:
-        return source_of(trigger) is source
+        return lot_source_of(trigger) is source
 
     def in_order(of_sources: Iterable[tuple[Source, Sequence[Group]]]) -> Sequence[Group]:
         groups = (group for source, some in of_sources for group in some if have(source, group.trigger))
@@ -313,7 +313,12 @@ def _together(answered: Sequence[tuple[Source, Survey]], pulse: Pulse) -> Survey
     return Survey(
         in_order((source, survey.groups) for source, survey in answered),
         in_order((source, survey.hosts) for source, survey in answered),
-        {name: size for source, counted in sizes for name, size in counted.items() if have(source, name)}
+        {
+            name: size
+            for source, counted in sizes
+            for name, size in counted.items()
+            if source_of(name) is source
+        }
         if sizes
         else None,
         max((survey.made_at for _, survey in answered if survey.made_at is not None), default=None),

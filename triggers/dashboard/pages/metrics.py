@@ -66,8 +66,9 @@ class OperationsCollector(Collector):
             "parked_messages",
             "Messages that wait for a decision",
             {
-                name: drive(self._operations.store_of(name).parking.count(trigger=name))
+                name: drive(self._operations.lot_of(name).parking.count(trigger=name))
                 for name in reading.triggers
+                if self._operations.sees_parked(name)
             },
         )
         yield from _kept(self._operations, reading)

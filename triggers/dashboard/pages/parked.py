@@ -105,7 +105,7 @@ def group(visit: Visit) -> Response:
         runner=owner_in_words,
         explains=any(line.reason != narrowed.reason or line.error for line in lines),
         filters=filters.given,
-        assigned=assigned_of(visit.operations.store_of(narrowed.trigger), narrowed.trigger, lines),
+        assigned=assigned_of(visit.operations.lot_of(narrowed.trigger), narrowed.trigger, lines),
         more=len(narrowed.lines) > first + LINES,
         decisions=possible(visit, [narrowed]),
     )
