@@ -518,6 +518,12 @@ MUTANTS = (
         f"{_STORES}::test_an_entry_whose_lease_is_renewed_outlives_its_time_to_live[sqlite]",
     ),
     Mutant(
+        _SQL,
+        "AND (state = 'completed' OR expires_at <= {now})",
+        "AND {now} > 0",
+        "tests/integration/history/sql/test_batches_opened_at_once.py",
+    ),
+    Mutant(
         _UNDECIDED,
         "return entry.owner in self._tokens.get(uuid, ())",
         "return True",
