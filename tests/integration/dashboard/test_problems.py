@@ -359,3 +359,27 @@ def test_a_history_that_must_be_corrected_is_not_said_to_heal_by_itself(site: Si
 
     assert "Nothing is lost" not in page
     assert "give a server or a file" in page
+
+
+def test_the_desk_says_immediately_that_its_counts_are_old(
+    private_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey, "PAUSE", 600.0)  # as after a survey of many messages
+    store = open_history(f"{private_redis.url}?circuit=off")
+    app = create_app(private_redis.url, access=Access(tokens=list(TOKENS.values())), store=store)
+    browser = Browser(app)
+    browser.sign_in(TOKENS[Role.VIEWER].secret)
+    assert eventually(lambda: "Nothing is parked" in browser.page("/parked"))
+    before = browser.page("/parked")
+
+    private_redis.kill()
+    during = browser.page("/parked")
+    private_redis.start()
+
+    assert "does not answer" not in before
+    assert "does not answer" in during
+    assert "Nobody is waiting" not in during
+    assert eventually(lambda: "does not answer" not in browser.page("/parked"))
+    browser.close()
+    app.state.operations.close()
+    drive(store.close())
