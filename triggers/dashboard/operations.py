@@ -72,8 +72,9 @@ class Operations:
         by default to the history and the log.
 
         Raises:
-            ConfigurationError: the history has no records.
+            ConfigurationError: the history has no records, or a name stands for triggers of two histories.
         """
+        _refuse_namesakes(history, store, triggers)
         kept = needed_beside(store, "history", "commands")
         here = [each.name for each in triggers if _is_here(each.history_source, history, store)]
         parks = [each.name for each in triggers if each.settings.parking == history]
@@ -149,6 +150,18 @@ class Operations:
         self.pulse.close()
         self.journals.close()
         self.recorder.close()
+
+
+def _refuse_namesakes(history: str, store: HistoryStore, triggers: Sequence[AnyTrigger]) -> None:
+    """Refuse a name in two histories: the service of one would run on the parked messages of the other."""
+    first: dict[str, HistorySource] = {}
+    for trigger in triggers:
+        source = history if _is_here(trigger.history_source, history, store) else trigger.history_source
+        if first.setdefault(trigger.name, source) != source:
+            problem = "triggers of this name have different histories"
+            raise ConfigurationError(
+                f"trigger {trigger.name}", problem, "serve a dashboard for each, or give each its own name="
+            )
 
 
 def _is_here(source: HistorySource, history: str, store: HistoryStore) -> bool:

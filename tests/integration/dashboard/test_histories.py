@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from history import EntryOutcome, Message, Parked, State, open_history
+from history import ConfigurationError, EntryOutcome, Message, Parked, State, open_history
 from history.beside.journal import JournalLine
 from history.beside.kept import KeepsBeside
 from history.bridge import drive
@@ -410,3 +410,30 @@ def test_what_is_parked_in_a_file_of_another_machine_is_not_called_nothing(site:
 
     assert re.search(r'href="/parked\?trigger=ping">-</a>', viewer.page("/"))
     assert metrics_of_parked(viewer) == {}
+
+
+def test_two_triggers_of_one_name_with_two_histories_are_refused(site: Site, tmp_path: Path) -> None:
+    @trigger("orders", name="book", history=site.url)
+    def one(order: Order) -> None:
+        raise AssertionError(order)
+
+    @trigger("returns", name="book", history=f"sqlite:///{tmp_path}/second.db")
+    def other(order: Order) -> None:
+        raise AssertionError(order)
+
+    with pytest.raises(ConfigurationError) as refused:
+        create_app(
+            site.url, access=Access(tokens=list(TOKENS.values())), triggers=[one, other], store=site.store
+        )
+
+    assert refused.value.setting == "trigger book"
+
+
+def test_failures_of_a_history_that_is_away_are_not_denied(site: Site, tmp_path: Path) -> None:
+    @trigger("parcels", name="ship", history=f"sqlite:///{tmp_path}/nowhere.db")
+    def ship(order: Order) -> None:
+        raise AssertionError(order)
+
+    site.serve([ship])
+
+    assert "Nothing has failed in what was counted" in site.signed_in(Role.VIEWER).page("/failures")
