@@ -15,10 +15,9 @@ from threading import Lock
 
 from history.beside.kept import KeepsBeside
 from history.bridge import drive
-from history.errors import DoubtlessError, HistoryUnavailableError, UnavailableError
+from history.errors import HistoryUnavailableError, UnavailableError
 from history.store.control import GONE_AFTER, Beat, Counts, Overview
 from history.support.rendering import first_line, reason_of
-from triggers.dashboard.rendering import moment
 from triggers.operations.journals import known_triggers
 
 #: How old shown data may be, in seconds.
@@ -267,7 +266,7 @@ class Pulse:
         with self._lock:
             source.asking, source.error = None, error
             if error is not None:
-                source.fail(_problem(error))
+                source.fail(problem_of(error))
             else:
                 source.reading, source.problem, source.away_since = reading, None, None
 
@@ -309,14 +308,7 @@ def _reading_of(store: KeepsBeside, now: float) -> PulseReading:
     return PulseReading(now, overview, known_triggers(store, overview), lost)
 
 
-def outage(pulse: Pulse, error: DoubtlessError) -> str:
-    """Say which history does not answer, since when, and what to do; ``error`` is of a call just now."""
-    pulse.look()
-    away = [f"{one.address} has not answered since {moment(one.away_since)}." for one in pulse.away]
-    return " ".join([f"The history failed: {_problem(error).rstrip('.')}.", *away, "Try again in a moment."])
-
-
-def _problem(error: Exception) -> str:
+def problem_of(error: Exception) -> str:
     """Say why a history was not read; which of its scripts was to run helps nobody."""
     if isinstance(error, UnavailableError):
         return f"it does not answer ({reason_of(error.__cause__)})"

@@ -24,8 +24,8 @@ from triggers.dashboard.access.sessions import Session
 from triggers.dashboard.filters import ParkedFilter
 from triggers.dashboard.groups import cause_of
 from triggers.dashboard.operations import Operations
-from triggers.dashboard.pulse import outage
-from triggers.dashboard.rendering import render, url
+from triggers.dashboard.pulse import Pulse, problem_of
+from triggers.dashboard.rendering import moment, render, url
 from triggers.operations.journals import UnknownNameError, refuse_unknown_trigger
 from triggers.security.commands import recorded_by
 from triggers.security.recorder import Recorder
@@ -235,6 +235,15 @@ def _answer(page: Page, visit: Visit) -> Response:
         return visit.problem(400, "Not done", str(error))
     except DoubtlessError as error:
         return visit.problem(409, "Not done", str(error))
+
+
+def outage(pulse: Pulse, error: DoubtlessError) -> str:
+    """Say which history does not answer, since when, and what to do; ``error`` is of a call just now."""
+    pulse.look()
+    away = [f"{one.address} has not answered since {moment(one.away_since)}." for one in pulse.away]
+    return " ".join(
+        [f"The history failed: {problem_of(error).rstrip('.')}.", *away, "Try again in a moment."]
+    )
 
 
 def ask_for_token(request: Request, recorder: Recorder, seconds: float) -> Response:

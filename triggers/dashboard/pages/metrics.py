@@ -17,8 +17,8 @@ from history.errors import DoubtlessError
 from history.store.control import Overview, TriggerState
 from triggers.dashboard.access.gate import AccessGate
 from triggers.dashboard.operations import Operations
-from triggers.dashboard.pulse import PulseReading, outage
-from triggers.dashboard.visit import ask_for_token
+from triggers.dashboard.pulse import PulseReading
+from triggers.dashboard.visit import ask_for_token, outage
 from triggers.metrics.exposition import gauge, verdicts
 from triggers.operations.status import AWAY, status_rows
 
