@@ -155,9 +155,14 @@ class RedisHistory(SingleVerbs, KeepsBeside):
 
     def for_asyncio(self) -> KeepsBeside:
         """Return the same history through redis.asyncio."""
-        if self._redis.is_asyncio:
+        if self.is_for_asyncio:
             return self
         return RedisHistory(self._redis.for_asyncio(), encrypt=self._cipher)
+
+    @property
+    def is_for_asyncio(self) -> bool:
+        """Whether its calls are awaited."""
+        return self._redis.is_asyncio
 
     async def check(self) -> Sequence[str]:
         """Refuse a server that evicts; warn about a server that stores nothing on disk.

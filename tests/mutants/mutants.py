@@ -39,6 +39,7 @@ _TURN = "triggers/pipeline/sharing/turn.py"
 _UNDECIDED = "triggers/pipeline/undecided.py"
 _COMPLETION = "triggers/pipeline/completion.py"
 _ENDS = "tests/unit/triggers/pipeline/test_completion.py"
+_REWOUND = "tests/unit/triggers/pipeline/test_rewound.py"
 _PACE = "triggers/pipeline/sharing/pace.py"
 _RIDERS = "history/sql/database/riders.py"
 _SQLJMS = "triggers/providers/sqljms/statements.py"
@@ -517,6 +518,12 @@ MUTANTS = (
         f"{_STORES}::test_an_entry_whose_lease_is_renewed_outlives_its_time_to_live[sqlite]",
     ),
     Mutant(
+        _SQL,
+        "AND (state = 'completed' OR expires_at <= {now})",
+        "AND {now} > 0",
+        "tests/integration/history/sql/test_batches_opened_at_once.py",
+    ),
+    Mutant(
         _UNDECIDED,
         "return entry.owner in self._tokens.get(uuid, ())",
         "return True",
@@ -710,6 +717,30 @@ MUTANTS = (
         "return bool([await self.history.settle(trigger, settlements)])",
         "tests/integration/pipeline/test_atomic_misuse.py"
         "::test_nothing_is_committed_over_the_claim_of_another_owner",
+    ),
+    Mutant(
+        _PIPELINE,
+        "is Answer.ACKNOWLEDGE and not run.parks and not run.raises_event",
+        "is Answer.ACKNOWLEDGE",
+        "tests/integration/providers/sqljms/test_sqljms_unparked.py",
+    ),
+    Mutant(
+        _JUDGE,
+        "                expected_owner=entry.owner,\n",
+        "",
+        f"{_REWOUND}::test_an_entry_of_another_owner_is_not_taken_over_under_the_fence_of_the_one_that_was_seen",
+    ),
+    Mutant(
+        "triggers/pipeline/leases.py",
+        "(entry.is_of(fence) and entry.owner in {None, owner})",
+        "entry.is_of(fence)",
+        f"{_REWOUND}::test_a_run_whose_fence_another_has_is_told_that_its_lease_is_lost",
+    ),
+    Mutant(
+        "triggers/pipeline/parking/decisions.py",
+        "plan.add(uuid, taken, owner, EntryOutcome.FAILED)",
+        "plan.add(uuid, taken, owner, None)",
+        "tests/unit/triggers/pipeline/parking/test_decisions.py",
     ),
     Mutant(
         "triggers/providers/outgoing.py",

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from history.beside.kept import KeepsBeside, needed_beside
+from history.beside.kept import KeepsBeside, beside_of, needed_beside
+from history.errors import ConfigurationError
 from history.store import HistoryStore
-from history.support.urls import origin
 from triggers.configuration import Configuration
+from triggers.configuration.hiding import hidden
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.charts.reading import Charts
 from triggers.dashboard.jobs.jobs import Jobs
@@ -19,7 +20,7 @@ from triggers.operations.journals import Journals
 from triggers.operations.looking import open_to_look
 from triggers.operations.sizes import STORES, StoreCost, bytes_of
 from triggers.security.recorder import Recorder
-from triggers.service.options import CONSUMERS_DEFAULT
+from triggers.service.options import CONSUMERS_DEFAULT, ConsumersDefault, HistorySource
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +72,17 @@ class Operations:
         by default to the history and the log.
 
         Raises:
-            ConfigurationError: the history has no records.
+            ConfigurationError: the history has no records, or a name stands for triggers of two histories.
         """
+        _refuse_namesakes(history, store, triggers)
         kept = needed_beside(store, "history", "commands")
-        here = [each.name for each in triggers if each.history_source in (CONSUMERS_DEFAULT, history)]
-        pulse = Pulse(kept, names=here, others=_others(history, triggers), background=background)
+        here = [each.name for each in triggers if _is_here(each.history_source, history, store)]
+        parks = [each.name for each in triggers if each.settings.parking == history]
+        others = _others(history, store, triggers)
+        pulse = Pulse(kept, names=here, parks=parks, others=others, background=background)
         surveyor = Surveys(pulse, background=background)
         by_name = {trigger.name: trigger for trigger in triggers}
-        jobs = Jobs(pulse.store_of, surveyor, by_name, history)
+        jobs = Jobs(pulse.store_of, pulse.lot_of, surveyor, by_name, history)
         places = Places(providers, triggers, background=background)
         journals = Journals(kept, triggers=triggers, configuration=configuration, store_of=pulse.store_of)
         recorder = recorder or Recorder(kept.security_log, background=background)
@@ -94,10 +98,28 @@ class Operations:
         """
         return self.store if trigger is None else self.pulse.store_of(trigger)
 
+    def lot_of(self, trigger: str | None) -> KeepsBeside:
+        """Return the store in which the messages of a trigger are parked; the dashboard's for None.
+
+        Raises:
+            DoubtlessError: it cannot be opened.
+        """
+        return self.store if trigger is None else self.pulse.lot_of(trigger)
+
+    def sees_parked(self, trigger: str) -> bool:
+        """Whether its messages are parked where the dashboard looks.
+
+        They may also be in a local file, or in a lot that only the module can reach.
+        """
+        loaded = self.triggers.get(trigger)
+        if loaded is None or isinstance(loaded.settings.parking, str):
+            return True
+        return loaded.settings.parking is None and loaded.has_history
+
     def parked(self, trigger: str, counts: Mapping[str, int]) -> int | None:
-        """Return how many messages of a trigger are parked; None if its history was never counted."""
-        is_counted = self.surveyor.has_counted(self.pulse.source_of(trigger))
-        return counts.get(trigger, 0 if is_counted else None)
+        """Return how many messages of a trigger are parked; None if that is not known."""
+        counted_at = self.surveyor.counted_at(self.pulse.lot_source_of(trigger))
+        return counts.get(trigger, 0 if counted_at is not None and self.sees_parked(trigger) else None)
 
     def bytes_of(self, entries: Mapping[str, float]) -> int | None:
         """Return about how many bytes the entries of triggers take; None for an unknown kind of store."""
@@ -130,11 +152,51 @@ class Operations:
         self.recorder.close()
 
 
-def _others(history: str, triggers: Sequence[AnyTrigger]) -> list[Source]:
-    """Return the histories of triggers that are not the dashboard's, by their URLs."""
-    named: dict[str, list[str]] = {}
+def _refuse_namesakes(history: str, store: HistoryStore, triggers: Sequence[AnyTrigger]) -> None:
+    """Refuse a name in two histories: the service of one would run on the parked messages of the other."""
+    first: dict[str, HistorySource] = {}
     for trigger in triggers:
-        source = trigger.history_source
-        if isinstance(source, str) and source != history:
-            named.setdefault(source, []).append(trigger.name)
-    return [Source(origin(url), partial(open_to_look, "history", url), names) for url, names in named.items()]
+        source = history if _is_here(trigger.history_source, history, store) else trigger.history_source
+        if first.setdefault(trigger.name, source) != source:
+            problem = "triggers of this name have different histories"
+            raise ConfigurationError(
+                f"trigger {trigger.name}", problem, "serve a dashboard for each, or give each its own name="
+            )
+
+
+def _is_here(source: HistorySource, history: str, store: HistoryStore) -> bool:
+    return source in (CONSUMERS_DEFAULT, history) or source is store
+
+
+def _others(history: str, store: HistoryStore, triggers: Sequence[AnyTrigger]) -> list[Source]:
+    """Return the histories of triggers, and where these park, that are not the dashboard's."""
+    others: dict[str | int, Source] = {}
+    for trigger in triggers:
+        source, parking = trigger.history_source, trigger.settings.parking
+        if not (source is None or isinstance(source, ConsumersDefault) or _is_here(source, history, store)):
+            key = source if isinstance(source, str) else id(source)
+            if key not in others:
+                others[key] = _at(source) if isinstance(source, str) else _given(source)
+            others[key].names.append(trigger.name)
+        if isinstance(parking, str) and parking != history:
+            others.setdefault(parking, _at(parking)).parks.append(trigger.name)
+    return list(others.values())
+
+
+def _at(url: str) -> Source:
+    return Source(hidden(url), partial(open_to_look, "history", url))
+
+
+def _given(store: HistoryStore) -> Source:
+    """Return a history that the module opened, and closes."""
+    kept = beside_of(store)
+    address = type(store).__name__ if kept is None else kept.control.address
+    return Source(address, partial(_usable, store), is_given=True)
+
+
+def _usable(store: HistoryStore) -> KeepsBeside:
+    kept = needed_beside(store, "history", "commands")
+    if getattr(kept, "is_for_asyncio", False):
+        problem = "the store of these triggers needs an event loop, which the dashboard does not have"
+        raise ConfigurationError("history", problem, "give the triggers a URL, or a blocking store")
+    return kept

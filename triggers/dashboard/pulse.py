@@ -60,13 +60,15 @@ class PulseReading:
 class Source:
     """A history, and what is known of it. ``problem`` says why it does not answer, since ``away_since``.
 
-    ``names`` are the triggers of the dashboard's modules that have it, and ``parked`` those with parked
-    messages in it. ``is_twin``: another source turned out to be the same history.
+    ``names`` are the triggers of the dashboard's modules that have it, ``parks`` those that only park there,
+    and ``parked`` those with parked messages in it. ``is_twin``: another source turned out to be the same
+    history. ``is_given``: somebody else closes its store.
     """
 
     address: str
     open: Callable[[], KeepsBeside]
     names: list[str] = field(default_factory=list[str])
+    parks: list[str] = field(default_factory=list[str])
     store: KeepsBeside | None = None
     parked: frozenset[str] = frozenset()
     reading: PulseReading | None = None
@@ -76,13 +78,14 @@ class Source:
     asking: "Future[None] | None" = None
     asked_at: float = 0.0
     is_twin: bool = False
+    is_given: bool = False
     opening: Lock = field(default_factory=Lock)
 
     @property
     def triggers(self) -> list[str]:
         """The known names of its triggers."""
         read = () if self.reading is None else self.reading.triggers
-        return sorted({*self.names, *self.parked, *read})
+        return sorted({*self.names, *self.parks, *self.parked, *read})
 
     def fail(self, problem: str) -> None:
         """Note that it does not answer."""
@@ -92,8 +95,8 @@ class Source:
 class Pulse:
     """Reads, and remembers its readings; safe to share between threads.
 
-    ``names`` are the triggers of the dashboard's modules with the dashboard's history. ``others`` are the
-    histories of the other triggers.
+    ``names`` are the triggers of the dashboard's modules with the dashboard's history, and ``parks`` those
+    that only park there. ``others`` are the histories of the other triggers.
     """
 
     def __init__(
@@ -102,11 +105,12 @@ class Pulse:
         clock: Callable[[], float] = time.monotonic,
         *,
         names: Sequence[str] = (),
+        parks: Sequence[str] = (),
         others: Sequence[Source] = (),
         background: bool = True,
     ) -> None:
         self._clock, self._background = clock, background
-        self._main = Source(store.control.address, lambda: store, [*names], store)
+        self._main = Source(store.control.address, lambda: store, [*names], [*parks], store)
         self._all = [self._main, *others]
         self._readings: deque[PulseReading] = deque(maxlen=REMEMBERED)
         self._lock = Lock()
@@ -168,7 +172,7 @@ class Pulse:
     @property
     def silent(self) -> set[str]:
         """The triggers of histories that are away: what is known of them may be over."""
-        return {name for source in self.away for name in source.triggers}
+        return {name for source in self.away for name in source.triggers if self.source_of(name) is source}
 
     def known(self) -> PulseReading:
         """Return the last known facts of all histories.
@@ -183,6 +187,18 @@ class Pulse:
         named = (source for source in self.sources if trigger in source.names)
         learned = (source for source in self.sources if trigger in source.triggers)
         return next(chain(named, learned), self._main)
+
+    def lot_source_of(self, trigger: str) -> Source:
+        """Return the history in which the messages of a trigger are parked: usually its own."""
+        return next((one for one in self.sources if trigger in one.parks), self.source_of(trigger))
+
+    def lot_of(self, trigger: str) -> KeepsBeside:
+        """Return the store in which the messages of a trigger are parked.
+
+        Raises:
+            DoubtlessError: it cannot be opened.
+        """
+        return self.opened(self.lot_source_of(trigger))
 
     def store_of(self, trigger: str) -> KeepsBeside:
         """Return the store of a trigger.
@@ -227,7 +243,7 @@ class Pulse:
         """Close the histories that it opened."""
         self._threads.shutdown(wait=True, cancel_futures=True)
         for source in self._all[1:]:
-            if source.store is not None:
+            if source.store is not None and not source.is_given:
                 drive(source.store.close())
 
     def _ask(self, source: Source) -> "Future[None] | None":
@@ -250,7 +266,7 @@ class Pulse:
         with self._lock:
             source.asking, source.error = None, error
             if error is not None:
-                source.fail(_problem(error))
+                source.fail(problem_of(error))
             else:
                 source.reading, source.problem, source.away_since = reading, None, None
 
@@ -261,6 +277,7 @@ class Pulse:
                 if twin.store is not None and twin.address == source.address and not source.is_twin:
                     source.is_twin = True
                     twin.names.extend(source.names)
+                    twin.parks.extend(source.parks)
 
     def _remember(self) -> None:
         """Keep what is known now, if that is new."""
@@ -291,7 +308,7 @@ def _reading_of(store: KeepsBeside, now: float) -> PulseReading:
     return PulseReading(now, overview, known_triggers(store, overview), lost)
 
 
-def _problem(error: Exception) -> str:
+def problem_of(error: Exception) -> str:
     """Say why a history was not read; which of its scripts was to run helps nobody."""
     if isinstance(error, UnavailableError):
         return f"it does not answer ({reason_of(error.__cause__)})"

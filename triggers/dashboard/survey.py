@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from itertools import chain
 from threading import Condition, Thread
@@ -161,9 +161,10 @@ class Surveyor:
         self._condition.notify_all()
 
     @property
-    def has_counted(self) -> bool:
-        """Whether a survey was ever made."""
-        return self._latest.made_at is not None
+    def counted_at(self) -> datetime | None:
+        """When the last survey was made; None before the first."""
+        made_at = self._latest.made_at
+        return None if made_at is None else datetime.now(UTC) - timedelta(seconds=self._clock() - made_at)
 
     @property
     def fails(self) -> bool:
@@ -263,15 +264,15 @@ class Surveys:
         """The histories whose last survey failed: what is shown of them is old, or nothing is."""
         return [source for source, surveyor in self._all if surveyor.fails and not source.is_twin]
 
-    def has_counted(self, source: Source) -> bool:
-        """Whether a history was ever counted."""
-        return any(owner is source and surveyor.has_counted for owner, surveyor in self._all)
+    def counted_at(self, source: Source) -> datetime | None:
+        """When the messages of a history were last counted; None if they never were."""
+        return next((surveyor.counted_at for owner, surveyor in self._all if owner is source), None)
 
     def take_out(self, labels: Sequence[ParkedLabel]) -> None:
         """Leave messages out that are not parked any more."""
-        source_of = cache(self._pulse.source_of)
+        lot_source_of = cache(self._pulse.lot_source_of)
         for source, surveyor in self._all:
-            mine = [label for label in labels if source_of(label.trigger_name) is source]
+            mine = [label for label in labels if lot_source_of(label.trigger_name) is source]
             if mine:
                 surveyor.take_out(mine)
 
@@ -299,10 +300,10 @@ class Surveys:
 
 def _together(answered: Sequence[tuple[Source, Survey]], pulse: Pulse) -> Survey:
     """Return surveys of several histories as one; only the history of a trigger counts its messages."""
-    source_of = cache(pulse.source_of)
+    source_of, lot_source_of = cache(pulse.source_of), cache(pulse.lot_source_of)
 
     def have(source: Source, trigger: str) -> bool:
-        return source_of(trigger) is source
+        return lot_source_of(trigger) is source
 
     def in_order(of_sources: Iterable[tuple[Source, Sequence[Group]]]) -> Sequence[Group]:
         groups = (group for source, some in of_sources for group in some if have(source, group.trigger))
@@ -312,7 +313,12 @@ def _together(answered: Sequence[tuple[Source, Survey]], pulse: Pulse) -> Survey
     return Survey(
         in_order((source, survey.groups) for source, survey in answered),
         in_order((source, survey.hosts) for source, survey in answered),
-        {name: size for source, counted in sizes for name, size in counted.items() if have(source, name)}
+        {
+            name: size
+            for source, counted in sizes
+            for name, size in counted.items()
+            if source_of(name) is source
+        }
         if sizes
         else None,
         max((survey.made_at for _, survey in answered if survey.made_at is not None), default=None),

@@ -17,7 +17,6 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 
 from history.beside.security import SecurityEvent, SecurityOutcome, SecurityRecord
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
-from history.support.rendering import reason_of
 from triggers.dashboard.access.gate import COOKIE, AccessGate, has_csrf, is_by_itself, is_ours
 from triggers.dashboard.access.records import denial_of, record_of
 from triggers.dashboard.access.roles import Role
@@ -25,7 +24,8 @@ from triggers.dashboard.access.sessions import Session
 from triggers.dashboard.filters import ParkedFilter
 from triggers.dashboard.groups import cause_of
 from triggers.dashboard.operations import Operations
-from triggers.dashboard.rendering import render, url
+from triggers.dashboard.pulse import Pulse, problem_of
+from triggers.dashboard.rendering import moment, render, url
 from triggers.operations.journals import UnknownNameError, refuse_unknown_trigger
 from triggers.security.commands import recorded_by
 from triggers.security.recorder import Recorder
@@ -70,7 +70,9 @@ class Visit:
         """
         name, operations = self.asked(parameter) or None, self.operations
         reading = None if name is None else operations.pulse.look()
-        if name is not None and (reading is None or name not in reading.triggers):
+        if name in operations.triggers or name is None:
+            return name
+        if reading is None or name not in reading.triggers:
             refuse_unknown_trigger(
                 operations.store_of(name),
                 name,
@@ -222,14 +224,26 @@ def _answer(page: Page, visit: Visit) -> Response:
     try:
         return page(visit)
     except UnavailableError as error:
-        text = f"{error}: {reason_of(error.__cause__)}. Try again in a moment."
-        return visit.problem(503, "The history does not answer", text, passes=True)
+        return visit.problem(
+            503, "The history does not answer", outage(visit.operations.pulse, error), passes=True
+        )
     except UnknownNameError as error:
         return visit.problem(404, "There is no such name", str(error))
     except ConfigurationError as error:
+        if error.setting == "history":  # nothing that a request gives is named like this
+            return visit.problem(503, "The history cannot be opened", str(error), passes=True)
         return visit.problem(400, "Not done", str(error))
     except DoubtlessError as error:
         return visit.problem(409, "Not done", str(error))
+
+
+def outage(pulse: Pulse, error: DoubtlessError) -> str:
+    """Say which history does not answer, since when, and what to do; ``error`` is of a call just now."""
+    pulse.look()
+    away = [f"{one.address} has not answered since {moment(one.away_since)}." for one in pulse.away]
+    return " ".join(
+        [f"The history failed: {problem_of(error).rstrip('.')}.", *away, "Try again in a moment."]
+    )
 
 
 def ask_for_token(request: Request, recorder: Recorder, seconds: float) -> Response:

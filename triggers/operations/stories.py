@@ -48,17 +48,19 @@ def stories(
     trigger: str | None = None,
     known: Sequence[str] | None = None,
     lots: Sequence[Parking] = (),
+    elsewhere: Sequence[Parking] = (),
     lines_of: Callable[[str], Sequence[JournalLine]] | None = None,
 ) -> list[dict[str, Any]]:
     """Return the facts about a uuid in each trigger that has any: in one, or in all.
 
     It is found by its key: in the history, in its parking lot and in others, and in the journal of a trigger.
     If only ``lots`` have it, and the history does not know the trigger, "known" is false in the row.
+    ``elsewhere`` are the lots of triggers that park in another history, and ``lots`` those of local files.
     ``known`` are the names of all triggers, which are otherwise read. ``lines_of`` returns the lines of a
     journal, by default the history's. The latest decisions are searched for it.
     """
     read = lines_of or partial(Journals(store).read, uuid=uuid)
-    lots_of_all = [store.parking, *lots]
+    lots_of_all = [store.parking, *elsewhere, *lots]
     parked = [
         (label.trigger_name, _parked_row(label, local=lot in lots))
         for lot in lots_of_all

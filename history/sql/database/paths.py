@@ -3,6 +3,7 @@
 A path names the file, or a URI, which is SQLite's own kind of file name.
 """
 
+from os.path import realpath
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 
@@ -28,11 +29,19 @@ def file_of(url: URL) -> str | None:
 
 
 def address_of(url: URL) -> str:
-    """Name a database: the name is equal for a blocking and an asyncio engine."""
-    if url.get_backend_name() == "sqlite" and file_of(url) is None:
-        return f"sqlite in memory:{id(url)}"
-    hosts = {name: value for name, value in url.query.items() if name in {"host", "port"}}
-    return url.set(drivername=url.get_backend_name(), password=None, query=hosts).render_as_string()
+    """Name the tables of a URL: equal for a blocking and an asyncio engine, and for each name of a file.
+
+    Two schemas of a database have two names.
+    """
+    if url.get_backend_name() == "sqlite":
+        file = file_of(url)
+        return f"sqlite in memory:{id(url)}" if file is None else f"sqlite:///{realpath(file)}"
+    places = {name: value for name, value in url.query.items() if _says_where(name, str(value))}
+    return url.set(drivername=url.get_backend_name(), password=None, query=places).render_as_string()
+
+
+def _says_where(option: str, value: str) -> bool:
+    return option in {"host", "port"} or (option == "options" and "search_path" in value)
 
 
 def file_named(name: str) -> str | None:

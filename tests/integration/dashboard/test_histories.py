@@ -1,12 +1,13 @@
 """Triggers with separate histories: the desk, decisions and the audit trail include all of them."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from history import Parked, State, open_history
+from history import ConfigurationError, EntryOutcome, Message, Parked, State, open_history
 from history.beside.journal import JournalLine
 from history.beside.kept import KeepsBeside
 from history.bridge import drive
@@ -16,7 +17,7 @@ from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.dashboard.browser import Browser, desk_during_an_outage, keys_of, text_of
 from tests.integration.dashboard.conftest import TOKENS, Order, Site
 from tests.integration.dashboard.test_metrics import scraped
-from triggers import trigger
+from triggers import FatalError, trigger
 from triggers.dashboard import Access, Role, create_app, pulse, survey
 from triggers.dashboard.operations import Operations
 from triggers.testing.redis_server import RedisServer
@@ -265,3 +266,174 @@ def test_a_decision_whose_history_went_away_says_so_and_leaves_its_messages(
     assert [(share.closed, share.error is None) for share in job.shares] == [(1, True), (0, False)]
     assert eventually(lambda: len(two.left()) == 1)
     drive(two.second.close())
+
+
+def test_a_history_that_a_module_opened_itself_is_shown_decided_and_left_open(
+    site: Site, tmp_path: Path
+) -> None:
+    store = open_history(f"sqlite:///{tmp_path}/second.db")
+    two = Two(site, store)
+    two.park("parcel-1")
+
+    @trigger("parcels", name="ship", history=store)
+    def ship(order: Order) -> None:
+        site.done.append(f"ship {order.id}")
+
+    site.serve([ship])
+    operator = site.signed_in(Role.OPERATOR)
+    seen = re.search(r'href="/parked\?trigger=ship">(.*?)</a>', operator.page("/"))
+    (message,) = drive(store.parking.list(trigger="ship"))
+    operator.decide(decision="run", trigger="ship", id=message.id, reason="paid")
+    site.serve([])
+
+    assert seen is not None
+    assert seen[1] == "1"
+    assert site.done == ["ship parcel-1"]
+    assert two.left() == []
+    drive(store.close())
+
+
+@pytest.mark.parametrize("scheme", ["sqlite", "redis"])
+def test_a_history_that_only_an_event_loop_can_use_is_a_problem_of_its_triggers(
+    site: Site, tmp_path: Path, scheme: str
+) -> None:
+    url = f"sqlite:///{tmp_path}/second.db" if scheme == "sqlite" else "redis://127.0.0.1:1/0"
+
+    @trigger("parcels", name="ship", history=open_history(url).for_asyncio())
+    def ship(order: Order) -> None:
+        raise AssertionError(order)
+
+    site.serve([ship])
+    page = site.signed_in(Role.VIEWER).page("/")
+
+    assert 'data-problem="history away"' in page
+    assert "give the triggers a URL" in page
+
+
+@dataclass(slots=True)
+class Apart:
+    """A dashboard over the history of ``mail``, which parks its messages in another one."""
+
+    site: Site
+    lot: KeepsBeside
+
+    def left(self) -> list[str]:
+        return [str(one.uuid) for one in drive(self.lot.parking.list(trigger="mail"))]
+
+
+@pytest.fixture
+def apart(site: Site, tmp_path: Path) -> Iterator[Apart]:
+    url = f"sqlite:///{tmp_path}/lot.db"
+    store = open_history(url)
+
+    @trigger("mails", name="mail", history=site.store, parking=url)
+    def mail(order: Order) -> None:
+        if order.id not in site.done:
+            site.done.append(order.id)
+            raise FatalError("no such address")
+
+    for number in range(3):
+        mail.handle(Message(body={"id": f"mail-{number}"}, uuid=f"mail-{number}"))
+    site.serve([mail])
+    yield Apart(site, store)
+    mail.close()
+    drive(store.close())
+
+
+def metrics_of_parked(browser: Browser) -> dict[str, float]:
+    """Return the number of parked messages of each trigger that ``/metrics`` names."""
+    answer = browser.get("/metrics")
+    found = re.findall(r'doubtless_parked_messages\{trigger="(.*?)"\} (.*)', answer.text)
+    return {name: float(value) for name, value in found}
+
+
+def test_what_a_trigger_parks_in_another_history_is_counted_and_shown(apart: Apart) -> None:
+    operator = apart.site.signed_in(Role.OPERATOR)
+    operator.page("/parked")
+
+    count = re.search(r'href="/parked\?trigger=mail">(.*?)</a>', operator.page("/"))
+    (key,) = keys_of(operator.page("/parked"))
+
+    assert count is not None
+    assert count[1] == "3"
+    assert "mail-2" in operator.page(f"/group?key={key}")
+    assert metrics_of_parked(operator) == {"mail": 3}
+    assert len(operator.get("/export").text.splitlines()) == 3
+    assert "is another" not in operator.page("/parked")
+    assert "a fatal error; parked" in text_of(operator.page("/story?uuid=mail-1"))
+
+
+@pytest.mark.parametrize("everything", [False, True], ids=["one", "all"])
+@pytest.mark.parametrize(
+    ("word", "outcome"),
+    [("run", EntryOutcome.OK), ("done", EntryOutcome.OK), ("discard", EntryOutcome.FAILED)],
+    ids=["run", "done", "discard"],
+)
+def test_a_decision_about_it_changes_the_lot_and_the_entry(
+    apart: Apart, word: str, outcome: EntryOutcome, *, everything: bool
+) -> None:
+    operator = apart.site.signed_in(Role.OPERATOR)
+    (first,) = (one for one in drive(apart.lot.parking.list(trigger="mail")) if one.uuid == "mail-0")
+    (key,) = keys_of(operator.page("/parked"))
+    chosen = {"key": key, "all": "yes"} if everything else {"trigger": "mail", "id": first.id}
+
+    job = operator.decide(decision=word, reason="corrected", **chosen)
+
+    entries = drive(apart.site.store.lookup("mail", ["mail-0", "mail-1", "mail-2"]))
+    decided = [outcome] * 3 if everything else [outcome, EntryOutcome.FAILED, EntryOutcome.FAILED]
+    assert job.error is None
+    assert [entry and entry.outcome for entry in entries] == decided
+    assert sorted(apart.left()) == ([] if everything else ["mail-1", "mail-2"])
+    assert "corrected" in text_of(operator.page("/decisions?trigger=mail"))
+
+
+def test_comments_are_kept_where_the_message_is_parked(apart: Apart) -> None:
+    operator = apart.site.signed_in(Role.OPERATOR)
+    message = drive(apart.lot.parking.list(trigger="mail"))[0]
+
+    sent = operator.send("/comment", trigger="mail", id=message.id, text="I ask the customer")
+
+    assert sent.status_code == 303
+    assert "I ask the customer" in operator.page(f"/message?trigger=mail&id={message.id}")
+    assert len(drive(apart.lot.comments.read("mail", message.id))) == 1
+
+
+def test_what_is_parked_in_a_file_of_another_machine_is_not_called_nothing(site: Site) -> None:
+    drive(site.store.claim("ping", ["from-before"], "worker-1"))
+
+    @trigger("pings", name="ping", history=None)
+    def ping(order: Order) -> None:
+        raise AssertionError(order)
+
+    site.serve([ping])
+    viewer = site.signed_in(Role.VIEWER)
+
+    assert re.search(r'href="/parked\?trigger=ping">-</a>', viewer.page("/"))
+    assert metrics_of_parked(viewer) == {}
+
+
+def test_two_triggers_of_one_name_with_two_histories_are_refused(site: Site, tmp_path: Path) -> None:
+    @trigger("orders", name="book", history=site.url)
+    def one(order: Order) -> None:
+        raise AssertionError(order)
+
+    @trigger("returns", name="book", history=f"sqlite:///{tmp_path}/second.db")
+    def other(order: Order) -> None:
+        raise AssertionError(order)
+
+    with pytest.raises(ConfigurationError) as refused:
+        create_app(
+            site.url, access=Access(tokens=list(TOKENS.values())), triggers=[one, other], store=site.store
+        )
+
+    assert refused.value.setting == "trigger book"
+
+
+def test_failures_of_a_history_that_is_away_are_not_denied(site: Site, tmp_path: Path) -> None:
+    @trigger("parcels", name="ship", history=f"sqlite:///{tmp_path}/nowhere.db")
+    def ship(order: Order) -> None:
+        raise AssertionError(order)
+
+    site.serve([ship])
+
+    assert "Nothing has failed in what was counted" in site.signed_in(Role.VIEWER).page("/failures")

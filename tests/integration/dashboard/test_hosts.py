@@ -32,7 +32,7 @@ def shop(site: Site) -> Site:
     def ship(order: dict[str, Any]) -> None:
         site.done.append(f"ship {order['id']}")
 
-    @trigger("orders", name="broken", parking="env:NOWHERE")
+    @trigger("orders", name="broken", journal="env:NOWHERE")
     def broken(_: dict[str, Any]) -> None:
         site.done.append("broken")
 

@@ -244,3 +244,142 @@ def test_one_history_under_two_names_is_read_once(site: Site) -> None:
     twice.close()
 
     assert found == (1, 1)
+
+
+@pytest.mark.parametrize("path", ["/trigger?name=book", "/triggers"])
+def test_a_page_of_triggers_says_that_it_is_old_while_the_history_is_away(
+    site: Site, private_redis: RedisServer, path: str
+) -> None:
+    site.url, site.store = private_redis.url, open_history(f"{private_redis.url}?circuit=off")
+    site.serve([])
+    viewer = site.signed_in(Role.VIEWER)
+    beat(site.store, busy=1)
+    before = viewer.page(path)
+
+    private_redis.kill()
+    during = viewer.page(path)
+    private_redis.start()
+
+    assert "What is shown of book is from" not in before
+    assert "What is shown of book is from" in during
+    assert 'role="alert" data-again=' in during
+    assert eventually(lambda: "What is shown of book is from" not in viewer.page(path))
+
+
+def test_nothing_is_claimed_about_the_consumers_of_a_history_that_never_answered(
+    site: Site, tmp_path: Path
+) -> None:
+    @trigger("parcels", name="ship", history=f"sqlite:///{tmp_path}/nowhere.db")
+    def ship(parcel: dict[str, str]) -> None:
+        raise AssertionError(parcel)
+
+    page = text_of(served_with(site, ship).page("/trigger?name=ship"))
+
+    assert "Nothing is known of ship" in page
+    assert "No consumer has ever reported" not in page
+    assert "mean ms" not in page
+
+
+@pytest.mark.parametrize("path", ["/message?trigger=book&id=x", "/api/message?trigger=book&id=x", "/metrics"])
+def test_an_answer_during_an_outage_names_the_history_and_no_script(
+    site: Site, private_redis: RedisServer, path: str
+) -> None:
+    url = f"{private_redis.url}?circuit=off"
+    site.url, site.store = private_redis.url, open_history(url)
+    site.serve([])
+    viewer = site.signed_in(Role.VIEWER)
+    viewer.page("/")
+
+    private_redis.kill()
+    answer = viewer.get(path, Authorization=f"Bearer {TOKENS[Role.VIEWER].secret}")
+    private_redis.start()
+
+    assert answer.status_code == 503
+    assert f"{site.store.control.address} has not answered since 2" in answer.text
+    assert ".lua" not in answer.text
+
+
+def test_the_desk_says_how_old_the_counts_of_a_history_that_is_away_are(
+    site: Site, private_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey, "PAUSE", 0.0)
+    store = open_history(f"{private_redis.url}?circuit=off")
+    app = create_app(private_redis.url, access=Access(tokens=list(TOKENS.values())), store=store)
+    browser = Browser(app)
+    browser.sign_in(TOKENS[Role.VIEWER].secret)
+    assert eventually(lambda: "Nothing is parked" in browser.page("/parked"))
+    browser.page("/")
+
+    old = text_of(desk_during_an_outage(browser, private_redis))
+
+    assert re.search(r"Its counts are from 2[0-9: -]+ UTC", old)
+    assert re.search(r"does not answer \(since 2[0-9: -]+ UTC\)", old)
+    browser.close()
+    app.state.operations.close()
+    drive(store.close())
+
+
+def test_the_page_of_a_trigger_whose_history_cannot_be_opened_is_no_wrong_request(
+    site: Site, tmp_path: Path
+) -> None:
+    @trigger("parcels", name="ship", history=f"sqlite:///{tmp_path}/nowhere.db")
+    def ship(parcel: dict[str, str]) -> None:
+        raise AssertionError(parcel)
+
+    admin = served_with(site, ship)
+
+    assert admin.get("/parked?trigger=ship").status_code == 200
+    message = admin.get("/message?trigger=ship&id=x")
+    assert message.status_code == 503
+    assert "data-again" in message.text
+
+
+def test_two_histories_that_cannot_be_opened_have_two_names(site: Site, tmp_path: Path) -> None:
+    @trigger("parcels", name="ship", history=f"sqlite:///{tmp_path}/one.db")
+    def ship(parcel: dict[str, str]) -> None:
+        raise AssertionError(parcel)
+
+    @trigger("parcels", name="bill", history=f"sqlite:///{tmp_path}/two.db")
+    def bill(parcel: dict[str, str]) -> None:
+        raise AssertionError(parcel)
+
+    site.serve([ship, bill])
+    desk = site.signed_in(Role.VIEWER).page("/decisions")
+
+    assert f"The history sqlite:///{tmp_path}/one.db" in desk
+    assert f"The history sqlite:///{tmp_path}/two.db" in desk
+
+
+def test_a_history_that_must_be_corrected_is_not_said_to_heal_by_itself(site: Site, tmp_path: Path) -> None:
+    @trigger("parcels", name="ship", history="memory://")
+    def ship(parcel: dict[str, str]) -> None:
+        raise AssertionError(parcel)
+
+    page = served_with(site, ship).page("/")
+
+    assert "Nothing is lost" not in page
+    assert "give a server or a file" in page
+
+
+def test_the_desk_says_immediately_that_its_counts_are_old(
+    private_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey, "PAUSE", 600.0)  # as after a survey of many messages
+    store = open_history(f"{private_redis.url}?circuit=off")
+    app = create_app(private_redis.url, access=Access(tokens=list(TOKENS.values())), store=store)
+    browser = Browser(app)
+    browser.sign_in(TOKENS[Role.VIEWER].secret)
+    assert eventually(lambda: "Nothing is parked" in browser.page("/parked"))
+    before = browser.page("/parked")
+
+    private_redis.kill()
+    during = browser.page("/parked")
+    private_redis.start()
+
+    assert "does not answer" not in before
+    assert "does not answer" in during
+    assert "Nobody is waiting" not in during
+    assert eventually(lambda: "does not answer" not in browser.page("/parked"))
+    browser.close()
+    app.state.operations.close()
+    drive(store.close())

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from threading import Condition, Event, Lock, Thread
 
 from history.beside.kept import KeepsBeside
+from history.beside.parking import Parking
 from history.bridge import drive
 from history.store import CLAIM_BATCH
 from history.store.decisions import DecisionKind, OperatorDecision
@@ -66,17 +67,18 @@ class Jobs:
     So a small job waits for a turn of a large job, not for its end. If a job is aborted for one trigger, it
     goes on for the others. Runs need ``triggers``, by name; ``history`` is the URL for triggers that name
     none. A service that hangs delays the runs of its trigger, and nothing else. ``store_of`` returns the
-    store of a trigger.
+    store of a trigger, and ``lot_of`` the store in which its messages are parked.
     """
 
     def __init__(
         self,
         store_of: Callable[[str], KeepsBeside],
+        lot_of: Callable[[str], KeepsBeside],
         surveyor: Surveys,
         triggers: dict[str, AnyTrigger],
         history: str,
     ) -> None:
-        self._store_of, self._surveyor = store_of, surveyor
+        self._store_of, self._lot_of, self._surveyor = store_of, lot_of, surveyor
         self._triggers, self._history = triggers, history
         self._known: dict[str, DecisionJob] = {}
         self._queues: dict[_Key, _Queue] = {}
@@ -184,8 +186,8 @@ class Jobs:
     ) -> _Turns:
         share.begun = True
         try:
-            store = self._store_of(share.trigger)
-            with _written(Outcomes(store.parking, decision)) as outcomes:
+            lot = self._lot_of(share.trigger).parking
+            with _written(Outcomes(lot, decision)) as outcomes:
                 for number, piece in enumerate(_pieces(labels)):
                     if self._ending.is_set():
                         share.error = STOPPED
@@ -193,9 +195,9 @@ class Jobs:
                         return
                     step = decision.model_copy(update={"token": f"{decision.token}/{number}"})
                     if decision.kind is DecisionKind.RUN:
-                        yield from self._run(job, share, piece, step, store, outcomes)
+                        yield from self._run(job, share, piece, step, lot, outcomes)
                     else:
-                        self._surveyor.take_out(self._settle(share, piece, step, store))
+                        self._surveyor.take_out(self._settle(share, piece, step, lot))
                     yield 0.0
         except Exception as error:  # noqa: BLE001  (any error: the page says it, and the next job runs)
             trigger = self._triggers.get(share.trigger)
@@ -217,10 +219,11 @@ class Jobs:
             job.finished.set()
 
     def _settle(
-        self, share: Share, labels: Sequence[ParkedLabel], step: OperatorDecision, store: KeepsBeside
+        self, share: Share, labels: Sequence[ParkedLabel], step: OperatorDecision, lot: Parking
     ) -> Sequence[ParkedLabel]:
         taken: list[ParkedLabel] = []
-        for verdict in drive(decide(labels, step, lot=store.parking, store=store)):
+        store = self._store_of(share.trigger) if step.kind is DecisionKind.DONE else None
+        for verdict in drive(decide(labels, step, lot=lot, store=store)):
             if verdict.left is None:
                 share.close(1)
             else:
@@ -238,10 +241,10 @@ class Jobs:
         share: Share,
         labels: Sequence[ParkedLabel],
         step: OperatorDecision,
-        store: KeepsBeside,
+        lot: Parking,
         outcomes: Outcomes,
     ) -> _Turns:
-        drive(decide(labels, step, lot=store.parking, store=None))
+        drive(decide(labels, step, lot=lot, store=None))
         waiting, taken, until = deque(labels), list[ParkedLabel](), time.monotonic() + TURN
         try:
             while waiting and not self._is_stopped(job):
@@ -249,7 +252,7 @@ class Jobs:
                     yield min(rest, NOTICED)
                     continue
                 label = waiting.popleft()
-                if self._run_one(share, label, store, outcomes):
+                if self._run_one(share, label, lot, outcomes):
                     taken.append(label)
                 if time.monotonic() >= until:
                     self._surveyor.take_out(taken)
@@ -266,10 +269,10 @@ class Jobs:
             return f"{job.cancelled_by} cancelled it"
         return "the dashboard was stopped" if self._ending.is_set() else BROKE_OFF
 
-    def _run_one(self, share: Share, label: ParkedLabel, store: KeepsBeside, outcomes: Outcomes) -> bool:
+    def _run_one(self, share: Share, label: ParkedLabel, lot: Parking, outcomes: Outcomes) -> bool:
         """Run one message; return whether it is not parked any more."""
         trigger, loop = self._triggers[label.trigger_name], self._queues[share.trigger, True].loop
-        row = run_row(store.parking, label, trigger, self._history, outcomes, loop=loop)
+        row = run_row(lot, label, trigger, self._history, outcomes, loop=loop)
         if row["closed"]:
             share.close(1)
         else:

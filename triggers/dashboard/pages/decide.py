@@ -207,7 +207,7 @@ def _part(group: Group, ids: set[str] | None, until: datetime | None, shown: int
 
 
 def _one(visit: Visit, trigger: str, id_: str) -> Choice:
-    parked = drive(visit.operations.store_of(trigger).parking.get(id_, trigger=trigger)) if id_ else None
+    parked = drive(visit.operations.lot_of(trigger).parking.get(id_, trigger=trigger)) if id_ else None
     if parked is None or parked.id != id_:
         return Choice([])
     if any(parked.parked_at > _instant(until) for until in _given(visit, "until")):

@@ -88,7 +88,7 @@ def pieces(
     write = _as_json if form == "jsonl" else _as_csv
     head = b"" if form == "jsonl" else _as_csv([dict(zip(columns, columns, strict=True))], columns)
     for group in groups:
-        lot = operations.store_of(group.trigger).parking
+        lot = operations.lot_of(group.trigger).parking
         for start in range(0, len(group.lines), PIECE):
             read = [
                 (line.id, drive(lot.get(line.id, trigger=group.trigger)))
@@ -118,7 +118,7 @@ def _after(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
 
 def _missing(operations: Operations, survey: Survey, trigger: str | None) -> list[str]:
     """Say which histories are away, or not counted yet, that have messages of a trigger, or of any."""
-    wanted = operations.pulse.sources if trigger is None else [operations.pulse.source_of(trigger)]
+    wanted = operations.pulse.sources if trigger is None else [operations.pulse.lot_source_of(trigger)]
     away = [f"{source.address} does not answer" for source in wanted if source in operations.surveyor.fails]
     new = [f"{source.address} is being counted" for source in wanted if source.address in survey.counting]
     return [*away, *new]

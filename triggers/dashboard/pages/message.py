@@ -40,7 +40,7 @@ def resolve(visit: Visit) -> Response:
 
 
 def _asked_for(visit: Visit, trigger: str | None, id_: str | None) -> Parked | None:
-    parking = visit.operations.store_of(trigger).parking
+    parking = visit.operations.lot_of(trigger).parking
     parked = drive(parking.get(id_, trigger=trigger or "")) if id_ else None
     return parked if parked is not None and parked.id == id_ else None
 
@@ -52,14 +52,14 @@ def _gone(visit: Visit) -> Response:
 
 def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -> Response:
     operations, trigger = visit.operations, parked.trigger_name
-    store = operations.store_of(trigger)
+    store, lot = operations.store_of(trigger), operations.lot_of(trigger)
     entry = None if parked.uuid is None else drive(store.lookup(trigger, [parked.uuid]))[0]
     code, whole = operations.triggers.get(trigger), visit.sees_bodies
     locked = why_locked(parked)
     if whole and not (parked.message is None and parked.raw is None):
         visit.record(SecurityEvent.VIEW_BODY, trigger=trigger, message=parked.uuid or parked.id)
-    decided = decided_about([store.parking], trigger, id_=parked.id)
-    written = comments_about(store, trigger, parked.id)
+    decided = decided_about([lot.parking], trigger, id_=parked.id)
+    written = comments_about(lot, trigger, parked.id)
     if visit.by_program:
         return visit.data(_facts(visit, parked, decided, written))
     return visit.show(
@@ -82,7 +82,7 @@ def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -
         headers=parked.message.headers() if whole and parked.message is not None else None,
         body=body_of(parked.message) if whole and parked.message is not None else None,
         raw=parked.raw if whole and locked is None else None,
-        comparison=compared(store.parking, parked) if whole else Comparison(),
+        comparison=compared(lot.parking, parked) if whole else Comparison(),
         locked=locked,
         decisions=decisions_about(visit, trigger, parked.kind),
         not_run=why_not_run(visit, trigger, parked.kind),
@@ -105,7 +105,7 @@ def comment(visit: Visit) -> Response:
     if parked is None:
         return _gone(visit)
     trigger, assign = parked.trigger_name, visit.given("assign")
-    comments = visit.operations.store_of(trigger).comments
+    comments = visit.operations.lot_of(trigger).comments
     before = drive(comments.assigned(trigger, [parked.id])).get(parked.id, "")
     is_same = assign is not None and assign.strip() == before
     written = Comment.checked(

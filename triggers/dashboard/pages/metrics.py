@@ -18,7 +18,7 @@ from history.store.control import Overview, TriggerState
 from triggers.dashboard.access.gate import AccessGate
 from triggers.dashboard.operations import Operations
 from triggers.dashboard.pulse import PulseReading
-from triggers.dashboard.visit import ask_for_token
+from triggers.dashboard.visit import ask_for_token, outage
 from triggers.metrics.exposition import gauge, verdicts
 from triggers.operations.status import AWAY, status_rows
 
@@ -40,7 +40,7 @@ class Metrics:
         try:
             body = await run_in_threadpool(encoder, registry)
         except DoubtlessError as error:
-            return PlainTextResponse(f"{error}\n", 503)
+            return PlainTextResponse(f"{outage(self._operations.pulse, error)}\n", 503)
         return Response(body, media_type=content_type)
 
 
@@ -66,8 +66,9 @@ class OperationsCollector(Collector):
             "parked_messages",
             "Messages that wait for a decision",
             {
-                name: drive(self._operations.store_of(name).parking.count(trigger=name))
+                name: drive(self._operations.lot_of(name).parking.count(trigger=name))
                 for name in reading.triggers
+                if self._operations.sees_parked(name)
             },
         )
         yield from _kept(self._operations, reading)

@@ -44,8 +44,8 @@ class TriggerRow:
     state: str
     reason: str | None
     since: datetime | None
-    consumers: int
-    busy: int
+    consumers: int | None
+    busy: int | None
     rates: dict[str, float] | None
     curve: list[float]
     waiting: Waiting | None
@@ -77,7 +77,7 @@ def charts_of(operations: Operations, names: Sequence[str]) -> Sequence[Section]
 
 def facts(operations: Operations) -> dict[str, Any]:
     """Return the data of the page."""
-    reading, survey = operations.pulse.look(), _survey(operations)
+    reading, survey = operations.pulse.look(), last_survey(operations)
     overview = _NOTHING if reading is None else reading.overview
     parked, sizes = survey.counts(), survey.sizes or {}
     known_names = [] if reading is None else reading.triggers
@@ -100,7 +100,7 @@ def facts(operations: Operations) -> dict[str, Any]:
     }
 
 
-def _survey(operations: Operations) -> Survey:
+def last_survey(operations: Operations) -> Survey:
     """Return the last survey, even of a history that is away."""
     try:
         return operations.surveyor.latest()
@@ -143,8 +143,8 @@ def _row(
         state=str(worst["state"]),
         reason=worst["reason"],
         since=worst["since"],
-        consumers=sum(row["consumer"] is not None for row in said),
-        busy=sum(row["busy"] for row in said),
+        consumers=None if source.reading is None else sum(row["consumer"] is not None for row in said),
+        busy=None if source.reading is None else sum(row["busy"] for row in said),
         rates=None if rates is None or source.problem is not None else dict(rates),
         curve=operations.pulse.curve(name),
         waiting=waiting,

@@ -15,7 +15,9 @@ from history.store.parking import ParkedKind
 from triggers.configuration.nearest import listed
 from triggers.dashboard.filters import NAMES
 from triggers.dashboard.groups import Group, Line, hosts_of
+from triggers.dashboard.operations import Operations
 from triggers.dashboard.pages.timeline import owner_in_words
+from triggers.dashboard.pulse import Source
 from triggers.dashboard.rendering import url
 from triggers.dashboard.survey import Survey
 from triggers.dashboard.visit import Visit
@@ -61,10 +63,12 @@ def groups(visit: Visit) -> Response:
     survey, trigger, host = visit.operations.surveyor.latest(), visit.trigger(), visit.asked("host")
     chosen, by_host = asked_groups(visit, survey), is_by_host(visit)
     hosts, size = hosts_of(chosen), HOSTS if by_host else GROUPS
+    visit.operations.pulse.look()
     first = (visit.page - 1) * size
     return visit.show(
         "desk/groups.html",
         survey=survey,
+        away=_away(visit.operations),
         groups=[] if by_host else chosen[first : first + size],
         hosts=[(host, possible(visit, host.groups)) for host in hosts[first : first + size]],
         more=len(hosts if by_host else chosen) > first + size,
@@ -79,6 +83,12 @@ def groups(visit: Visit) -> Response:
         by="host" if by_host else None,
         known_hosts=listed({group.host for group in survey.hosts if group.host is not None}),
     )
+
+
+def _away(operations: Operations) -> Sequence[Source]:
+    """Return the histories that do not answer: the next survey of one may be minutes away."""
+    failing = operations.surveyor.fails
+    return [*failing, *(source for source in operations.pulse.away if source not in failing)]
 
 
 def _filtered(visit: Visit) -> Mapping[str, str]:
@@ -104,7 +114,7 @@ def group(visit: Visit) -> Response:
         runner=owner_in_words,
         explains=any(line.reason != narrowed.reason or line.error for line in lines),
         filters=filters.given,
-        assigned=assigned_of(visit.operations.store_of(narrowed.trigger), narrowed.trigger, lines),
+        assigned=assigned_of(visit.operations.lot_of(narrowed.trigger), narrowed.trigger, lines),
         more=len(narrowed.lines) > first + LINES,
         decisions=possible(visit, [narrowed]),
     )

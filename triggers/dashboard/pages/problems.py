@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import attrgetter
 
+from history.errors import ConfigurationError
 from history.store.control import Beat, TriggerState, Trouble, TroubleKind
 from triggers.dashboard.places import Waiting
 from triggers.dashboard.pulse import Pulse, PulseReading, Source
@@ -21,13 +22,17 @@ REMEDIES: Mapping[str, str] = {
     TroubleKind.PARKED_LOCALLY: "On that machine: doubtless parked list --local.",
 }
 
+#: What to do about a history that will not answer before somebody corrects it.
+CORRECT = "Correct that. The dashboard opens it again each second."
+
 
 @dataclass(frozen=True, slots=True)
 class PageProblem:
     """Something that goes wrong now.
 
     ``cause`` is for users who see errors, if ``quotes``: it may quote a message. ``open_cause`` is for all.
-    ``messages`` says how many it concerns, as far as that is known.
+    ``messages`` says how many it concerns, as far as that is known. ``to_do`` is given if the usual remedy of
+    its kind does not help.
     """
 
     kind: str
@@ -37,11 +42,12 @@ class PageProblem:
     messages: str
     quotes: bool = False
     open_cause: str = ""
+    to_do: str = ""
 
     @property
     def remedy(self) -> str:
         """What to do about it."""
-        return REMEDIES[self.kind]
+        return self.to_do or REMEDIES[self.kind]
 
 
 def problems_of(
@@ -78,6 +84,7 @@ def _away(source: Source, waiting: Mapping[str, Waiting]) -> PageProblem:
         _waiting(Waiting(sum(each.count for each in counts), any(each.is_more for each in counts)))
         if counts
         else "not known",
+        to_do=CORRECT if isinstance(source.error, ConfigurationError) else "",
     )
 
 

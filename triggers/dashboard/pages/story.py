@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from starlette.responses import Response
 
 from history.beside.journal import JournalLine
+from history.beside.parking import Parking
+from triggers.dashboard.pulse import Pulse, Source
 from triggers.dashboard.visit import Visit
 from triggers.detection.table import Policy
 from triggers.operations.stories import Judging, stories
@@ -32,7 +34,20 @@ def story_of(visit: Visit) -> Response:
     rows = [
         row
         for source in sources
-        for row in stories(pulse.opened(source), uuid, judging, known=source.triggers, lines_of=lines_of)
+        for row in stories(
+            pulse.opened(source),
+            uuid,
+            judging,
+            known=source.triggers,
+            elsewhere=_lots_of(pulse, source),
+            lines_of=lines_of,
+        )
         if pulse.source_of(row["trigger"]) is source
     ]
     return visit.show("story.html", uuid=uuid, rows=rows, problems=problems, away=pulse.away if uuid else [])
+
+
+def _lots_of(pulse: Pulse, source: Source) -> Sequence[Parking]:
+    """Return the other lots in which triggers of a history park; those that are away are missing."""
+    lots = {id(lot): lot for name in source.names if (lot := pulse.lot_source_of(name)) is not source}
+    return [pulse.opened(lot).parking for lot in lots.values() if lot.problem is None]

@@ -13,7 +13,7 @@ from history.store.control import Counts, Verb
 from triggers.configuration.hiding import shown
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.access.roles import Role
-from triggers.dashboard.pages.overview import charts_of, facts
+from triggers.dashboard.pages.overview import charts_of, facts, last_survey
 from triggers.dashboard.visit import Visit
 from triggers.operations.guarantees import guarantee_of
 from triggers.operations.journals import UnknownNameError
@@ -39,8 +39,9 @@ def triggers(visit: Visit) -> Response:
 def trigger(visit: Visit) -> Response:
     """Show one trigger."""
     name = visit.trigger("name") or ""
-    overview = visit.operations.pulse.known().overview
-    survey = visit.operations.surveyor.latest()
+    pulse = visit.operations.pulse
+    overview, source = pulse.known().overview, pulse.source_of(name)
+    survey = last_survey(visit.operations)
     loaded = visit.operations.triggers.get(name)
     counts = overview.statistics.get(name)
     rows = list(status_rows(name, overview))
@@ -49,7 +50,9 @@ def trigger(visit: Visit) -> Response:
         name=name,
         rows=rows,
         has_consumers=any(row["state"] != NO_CONSUMER for row in rows),
-        counts=named_counts(counts or Counts()),
+        stale=[source] if source.problem is not None else [],
+        is_known=source.reading is not None,
+        counts={} if source.reading is None else named_counts(counts or Counts()),
         size=(survey.sizes or {}).get(name),
         parked=visit.operations.parked(name, survey.counts()),
         forecast=visit.operations.forecast(name),
