@@ -241,9 +241,6 @@ class Gate:
         with self._lock:
             before = self._suspension
             if before is not None and not kind.outranks(before):
-                # A command replaces the stored command that suspends consumers that start later.
-                if before is Suspension.FATAL and kind is Suspension.COMMAND:
-                    self.word = (Verb.HOLD, self._suspended)
                 return
             self._suspended, self._suspension = reason, kind
             self.suspensions += 1
