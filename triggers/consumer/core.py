@@ -218,6 +218,8 @@ class ConsumerCore(Controllable):
                 self._spawn(house, self._beside("keep-alive"), partial(keep_alive, some, house))
             for kept in housekeeping:
                 self._spawn(house, self._beside("chores"), kept.run)
+                if kept.monitor is not None:
+                    self._spawn(house, self._beside("monitor"), kept.wait_for_monitor)
             while not await crew.over.wait(WATCH_PAUSE):
                 self._watched.beat = monotonic()
                 if watch.is_over():

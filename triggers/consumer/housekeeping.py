@@ -1,7 +1,8 @@
 """The work of a consumer beside receiving: keep receivers alive, check histories, wake triggers, sweep.
 
 A monitor is user code and may hang, and a sweep may take long. A receiver that is not kept alive meanwhile
-loses its messages to other consumers. So each trigger's housekeeping has its own thread (or task).
+loses its messages to other consumers. So each trigger's housekeeping has its own thread (or task), and so has
+the waiting for its monitor.
 """
 
 import logging
@@ -139,13 +140,26 @@ class Housekeeping:
         self.monitor = self.monitor or Monitors().of(self.gate.trigger.settings.monitor)
 
     async def run(self) -> None:
-        """Do the due work until the shell is over."""
+        """Do the due work until the shell is over, except to wake a trigger with a monitor."""
         while not self.shell.over.is_set():
             await self.do(time.monotonic())
+            if self.monitor is None:
+                await self.wake(time.monotonic())
             await self.shell.over.wait(HOUSEKEEPING_PAUSE)
 
+    async def wait_for_monitor(self) -> None:
+        """Wake the trigger, as its monitor says, until the shell is over."""
+        while not self.shell.over.is_set():
+            await self.wake(time.monotonic())
+            await self.shell.over.wait(HOUSEKEEPING_PAUSE)
+
+    async def wake(self, now: float) -> None:
+        """Resume the trigger if what it waits for has come."""
+        if self.gate.wakes:
+            await self._wake(now)
+
     async def do(self, now: float) -> None:
-        """Do the due work.
+        """Do the due work, except to wake the trigger.
 
         Raises:
             ConfigurationError: the history may silently forget, or cannot be used with these settings.
@@ -155,9 +169,7 @@ class Housekeeping:
         if now >= self._file_due:
             self._file_due = now + FILE_LOOK.total_seconds()
             self.pipeline.lot.look(self.gate.name)
-        if self.gate.wakes:
-            await self._wake(now)
-        else:
+        if not self.gate.wakes:
             await self._look(now)
             await self._sweep(now)
 

@@ -2,13 +2,19 @@
 
 import threading
 import time
+from collections.abc import Sequence
 from datetime import timedelta
+from typing import Self
 
 import pytest
 
+from history import Entry, HistoryUnavailableError, MemoryHistory
+from history.bridge import drive
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, is_drained, parked_in, send
 from triggers import Message, TransientError
+from triggers.detection.suspension import Suspension
+from triggers.providers.memory import MemoryProvider
 
 #: A silent consumer counts as dead soon.
 FAST = "?claim_idle=60&reclaim_interval=0.1"
@@ -94,6 +100,38 @@ def test_a_monitor_that_hangs_does_not_keep_the_consumer_from_ending(
     may_end.set()
 
     assert running.counts == {"orders": {"recovered": 1}}
+
+
+def test_a_monitor_that_hangs_hides_no_outage_of_the_history(lane: Lane) -> None:
+    hangs, may_end, away = threading.Event(), threading.Event(), threading.Event()
+
+    class History(MemoryHistory):
+        async def lookup(self, trigger_name: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
+            if away.is_set():
+                raise HistoryUnavailableError("lookup")
+            return await super().lookup(trigger_name, uuids)
+
+        def for_asyncio(self) -> Self:
+            return self
+
+    def hang() -> bool:
+        hangs.set()
+        return may_end.wait(PATIENCE)
+
+    def fail(_: Message) -> None:
+        raise TransientError
+
+    orders = lane.trigger("orders", fail, on_retry_failure="suspend", monitor=hang)
+    provider = MemoryProvider()
+    drive(provider.send("orders", [Message(uuid="a", body="")]))
+
+    with lane.run([orders], provider, history=History()) as running:
+        eventually(hangs.is_set)
+        running.gates[0].resume(by_command=True)
+        running.gates[0].suspend("for the test", Suspension.COMMAND)
+        away.set()
+        eventually(lambda: running.gates[0].history_away is not None)
+        may_end.set()
 
 
 def test_a_monitor_that_hangs_does_not_cost_another_service_its_message(lane: Lane, redis_url: str) -> None:

@@ -71,6 +71,7 @@ class House:
     def resumes_at(self, now: float) -> bool:
         """Do the housekeeping at this instant; return whether the trigger runs afterwards."""
         drive(self._housekeeping.do(now))
+        drive(self._housekeeping.wake(now))
         return self.gate.suspended is None
 
 
