@@ -18,6 +18,7 @@ from history.errors import ConfigurationError
 from history.shell import Shell
 from history.store.owners import owner_token
 from history.support.rendering import told_of
+from history.support.user_code import is_failure
 from triggers.consumer.gate import Gate
 from triggers.consumer.worker import Worker
 from triggers.detection.suspension import Suspension
@@ -216,7 +217,8 @@ class Housekeeping:
             return  # the circuit already probes it, and has logged this; here each look is free
         if not answers:
             self._probe_due = now + HISTORY_PROBE.total_seconds()
-        elif await self._monitor_agrees(now):
+        # A suspension that began while the monitor was asked needs another answer.
+        elif await self._monitor_agrees(now) and self._seen_suspension == self.gate.suspensions:
             self.gate.resume()
 
     def _begin_to_wait(self, now: float) -> None:
@@ -267,8 +269,10 @@ class Housekeeping:
         before = self._suspended_at if by_history else float("-inf")
         if monitor.begin(now, self._monitor_interval, unless_before=before):
             try:
-                agreed = bool(await settled(await self.shell.call(MONITOR_THREAD, monitor.ask)))
-            except Exception as error:  # noqa: BLE001  (the monitor is user code)
+                agreed = _decided(await settled(await self.shell.call(MONITOR_THREAD, monitor.ask)))
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
                 _log.warning(
                     "trigger %s stays suspended: its monitor failed: %s",
                     self.gate.trigger.name,
@@ -296,3 +300,14 @@ class Housekeeping:
     @property
     def _extra(self) -> dict[str, object]:
         return {"trigger": self.gate.trigger.name}
+
+
+def _decided(answer: object) -> bool:
+    """Return the answer of a monitor.
+
+    Raises:
+        TypeError: it is neither True nor False: the text "false" is true, as is a generator.
+    """
+    if answer is True or answer is False:
+        return answer
+    raise TypeError(f"it returned a {type(answer).__qualname__}: return True or False")
