@@ -152,7 +152,7 @@ class ConsumerCore(Controllable):
         workers: list[Worker] = []
         monitors = Monitors()
         for gate in self.gates:
-            pipeline = self._pipeline_of(gate.trigger).waiting(partial(self._pause, gate))
+            pipeline = self._pipeline_of(gate.trigger).waiting(partial(self._pause, gate)).holding(gate.hold)
             if isinstance(gate.trigger.settings.on_duplicate, str):
                 pipeline = pipeline.forwarding(forwarding_to(self.provider))
             gate.lot = pipeline.lot

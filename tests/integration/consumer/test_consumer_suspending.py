@@ -4,16 +4,21 @@ import threading
 import time
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Self
+from typing import Any, Self
 
 import pytest
+from sqlalchemy import Connection
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from history import Entry, HistoryUnavailableError, MemoryHistory
 from history.bridge import drive
+from tests.fixtures.histories import with_store
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, is_drained, parked_in, send
-from triggers import Message, TransientError
+from triggers import FatalError, Message, TransientError, trigger
+from triggers.consumer.options import AnyTrigger
 from triggers.detection.suspension import Suspension
+from triggers.pipeline.pipeline import Step
 from triggers.providers.memory import MemoryProvider
 
 #: A silent consumer counts as dead soon.
@@ -100,6 +105,72 @@ def test_a_monitor_that_hangs_does_not_keep_the_consumer_from_ending(
     may_end.set()
 
     assert running.counts == {"orders": {"recovered": 1}}
+
+
+@pytest.mark.parametrize("history_url", ["sqlite", "redis"], indirect=True)
+@pytest.mark.parametrize(
+    ("transacted", "step"),
+    [
+        (False, Step.PUBLISHED),
+        (False, Step.PARKED),
+        (False, Step.COMPLETED),
+        (False, Step.ANSWERED),
+        (True, Step.COMPLETED),
+        (True, Step.ANSWERED),
+    ],
+)
+def test_a_process_that_dies_after_a_fatal_failure_leaves_its_trigger_held(
+    lane: Lane, history_url: str, step: Step, *, transacted: bool
+) -> None:
+    def fail(_: Message) -> None:
+        raise FatalError("no such customer")
+
+    orders = lane.trigger("orders", fail, suspend_on_error=True, transacted=transacted)
+
+    assert is_held_after_death(step, orders, lane, history_url)
+
+
+@pytest.mark.parametrize("history_url", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("step", [Step.COMPLETED, Step.ANSWERED])
+def test_an_atomic_trigger_is_held_by_the_transaction_that_records_its_failure(
+    lane: Lane, history_url: str, step: Step
+) -> None:
+    options: Any = {
+        "name": "orders",
+        "history": history_url,
+        "transacted": True,
+        "suspend_on_error": True,
+        "local_parking_file": lane.folder / "parked.sqlite3",
+    }
+
+    def service(message: Message, connection: Connection) -> None:
+        raise FatalError("no such customer")
+
+    async def async_service(message: Message, connection: AsyncConnection) -> None:
+        raise FatalError("no such customer")
+
+    orders = trigger("orders", **options)(async_service if lane.asyncio else service)
+
+    assert is_held_after_death(step, orders, lane, history_url)
+
+
+def is_held_after_death(step: Step, orders: AnyTrigger, lane: Lane, history: str) -> bool:
+    """Let the consumer die at a step of its first message; return whether its trigger is held after that."""
+
+    class DiedError(BaseException): ...
+
+    def observe(reached: Step) -> None:
+        if reached is step:
+            raise DiedError
+
+    provider = MemoryProvider()
+    drive(provider.send("orders", [Message(uuid="a", body="")]))
+    with (
+        pytest.raises(DiedError),
+        lane.run([orders], provider, history=history, observe=observe) as running,
+    ):
+        running.join()
+    return with_store(history, lambda store: store.control.overview()).held("orders") is not None
 
 
 def test_a_monitor_that_hangs_hides_no_outage_of_the_history(lane: Lane) -> None:
