@@ -166,7 +166,6 @@ class Housekeeping:
             ConfigurationError: the history may silently forget, or cannot be used with these settings.
         """
         await self._check(now)
-        self.gate.name_long_calls()
         if now >= self._file_due:
             self._file_due = now + FILE_LOOK.total_seconds()
             self.pipeline.lot.look(self.gate.name)
