@@ -17,9 +17,13 @@ from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, is_drained, parked_in, send
 from triggers import FatalError, Message, TransientError, trigger
 from triggers.consumer.options import AnyTrigger
+from triggers.consumer.worker import RECEIVE_WAIT
 from triggers.detection.suspension import Suspension
 from triggers.pipeline.pipeline import Step
 from triggers.providers.memory import MemoryProvider
+
+#: How long a call of a worker waits for messages, in seconds.
+WAIT = RECEIVE_WAIT.total_seconds()
 
 #: A silent consumer counts as dead soon.
 FAST = "?claim_idle=60&reclaim_interval=0.1"
@@ -171,6 +175,35 @@ def is_held_after_death(step: Step, orders: AnyTrigger, lane: Lane, history: str
     ):
         running.join()
     return with_store(history, lambda store: store.control.overview()).held("orders") is not None
+
+
+def test_a_suspension_costs_the_messages_behind_it_one_delivery_however_many_workers_wait(
+    lane: Lane,
+) -> None:
+    counts: dict[str | None, int] = {}
+    may_fail, failed = threading.Event(), threading.Event()
+
+    def work(message: Message) -> None:
+        if not failed.is_set():
+            may_fail.wait(PATIENCE)
+            failed.set()
+            raise TransientError
+        counts[message.uuid] = message.delivery_count
+
+    orders = lane.trigger("orders", work, on_retry_failure="suspend", concurrency=8, prefetch=20)
+    provider = MemoryProvider()
+    drive(provider.send("orders", [Message(uuid=str(number), body="") for number in range(20)]))
+
+    with lane.run([orders], provider, history=MemoryHistory()) as running:
+        may_fail.set()
+        eventually(lambda: running.gates[0].suspended)
+        stays_suspended = time.monotonic() + 2 * WAIT
+        eventually(lambda: time.monotonic() > stays_suspended)
+        running.gates[0].resume(by_command=True)
+        eventually(lambda: len(counts) == 20)
+
+    # The first one failed. At its end, before the trigger is suspended, another worker may receive it.
+    assert {count for uuid, count in counts.items() if uuid != "0"} == {2}
 
 
 def test_a_monitor_that_hangs_hides_no_outage_of_the_history(lane: Lane) -> None:
