@@ -23,6 +23,7 @@ from history.store.control import (
     Overview,
     Report,
     Verb,
+    standing_hold,
 )
 from history.store.records import (
     NO_TRIGGER,
@@ -116,7 +117,8 @@ class Control:
     async def order(self, verb: Verb, triggers: Sequence[str], *, reason: str | None = None) -> int:
         """Give a command to triggers, known or not; return its number.
 
-        One step writes the next number together with the command.
+        One step writes the next number together with the command. A trigger that is held stays held if it is
+        to be suspended: a suspension would not reach consumers that start later.
         """
         (last,) = await self._records.get(NO_TRIGGER, NUMBER, [_LAST])
         for _ in range(ATTEMPTS):
@@ -124,14 +126,24 @@ class Control:
             # Numbers follow the clock, so that they still grow in a store that was emptied.
             number = max(milliseconds_of(now), 0 if last is None else _number(last) + 1)
             changes: list[Change] = [_next(NUMBER, _LAST, last, b"%d %s" % (number, uuid4().hex.encode()))]
+            held = await self._held(triggers) if verb is Verb.SUSPEND else {}
             for name in triggers:
                 order = Order(trigger=name, verb=verb, number=number, given_at=now, reason=reason)
+                if name in held:
+                    order = held[name].model_copy(update={"number": number})
                 changes.append(Put(COMMANDS, Record(_command_key(name, verb.lasts), _json(order))))
             answers = await self._records.apply(NO_TRIGGER, changes)
             if is_done(changes, answers):
                 return number
             last = answers[0]
         raise _others("giving a command")
+
+    async def _held(self, triggers: Sequence[str]) -> Mapping[str, Order]:
+        """Return the commands that hold some of these triggers."""
+        keys = [_command_key(name, lasts) for name in triggers for lasts in _EACH]
+        found = await self._records.get(NO_TRIGGER, COMMANDS, keys)
+        orders = _orders(record for record in found if record is not None)
+        return {name: hold for name in triggers if (hold := standing_hold(orders, name)) is not None}
 
     async def overview(self, *, silence: timedelta = GONE_AFTER) -> Overview:
         """Return everything known, without the consumers that were silent for longer than ``silence``."""

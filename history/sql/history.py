@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from functools import partial
 from itertools import islice
-from typing import Self, TypedDict
+from typing import TYPE_CHECKING, Self, TypedDict
 
 from sqlalchemy import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -85,6 +85,9 @@ from history.store.inspection import Capability, Refusal, Room
 from history.store.progress import BatchRecord
 from history.store.records import Delete
 from history.support.encryption import SETTING, Cipher, cipher_of
+
+if TYPE_CHECKING:
+    from history.beside.control import Control
 
 #: The most uuids of one statement; SQL is faster with more than the protocol promises.
 PIECE = 1000
@@ -220,10 +223,23 @@ class SqlHistory(SingleVerbs, KeepsBeside):
     @property
     def parking(self) -> Parking:
         """The parking lot in the same database."""
-        # A view inside a caller's transaction has another database.
-        if isinstance(self._records, SqlRecords) and self._records.database is self._database:
+        if self._records_are_here:
             return super().parking
         return Parking(SqlRecords(self._database), self._cipher, triggers=self.triggers)
+
+    @property
+    def control(self) -> "Control":
+        """Commands, states and statistics in the same database."""
+        if self._records_are_here:
+            return super().control
+        from history.beside.control import Control  # noqa: PLC0415  (a worker of Spark only claims)
+
+        return Control(SqlRecords(self._database), self._address)
+
+    @property
+    def _records_are_here(self) -> bool:
+        """Whether the records are in this database; a view inside a caller's transaction has another one."""
+        return isinstance(self._records, SqlRecords) and self._records.database is self._database
 
     async def check(self) -> Sequence[str]:
         """Create the missing tables, and warn about a database that may lose commits.

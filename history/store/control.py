@@ -220,17 +220,22 @@ class Overview:
 
     def disabled(self, trigger: str) -> Order | None:
         """Return the command that disables a trigger; None if it is not disabled."""
-        return self._standing(trigger, Verb.DISABLE)
+        return _standing(self.orders, trigger, Verb.DISABLE)
 
     def held(self, trigger: str) -> Order | None:
         """Return the command that holds a trigger until a person resumes it; None if it is not held."""
-        hold, enabled = self._standing(trigger, Verb.HOLD), self._standing(trigger, Verb.ENABLE)
-        return None if hold and enabled and enabled.number > hold.number else hold
-
-    def _standing(self, trigger: str, verb: Verb) -> Order | None:
-        orders = [order for order in self.orders if order.trigger == trigger and order.verb is verb]
-        return orders[0] if orders else None
+        return standing_hold(self.orders, trigger)
 
     def had_consumer(self, trigger: str) -> bool:
         """Whether a consumer has ever run a trigger; guards and Spark use triggers without a consumer."""
         return trigger in self.reported
+
+
+def standing_hold(orders: Sequence[Order], trigger: str) -> Order | None:
+    """Return the command among these that holds a trigger; None if it is not held, or was enabled since."""
+    hold, enabled = _standing(orders, trigger, Verb.HOLD), _standing(orders, trigger, Verb.ENABLE)
+    return None if hold and enabled and enabled.number > hold.number else hold
+
+
+def _standing(orders: Sequence[Order], trigger: str, verb: Verb) -> Order | None:
+    return next((order for order in orders if order.trigger == trigger and order.verb is verb), None)

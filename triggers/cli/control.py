@@ -122,7 +122,7 @@ def status(
         state.show(
             "status",
             _STATUS,
-            [row | {"counts": _counts_in_words(row)} for row in rows],
+            [row | {"counts": _counts_in_words(row), "reason": _reason_in_words(row)} for row in rows],
             none="nothing is known",
         )
     if not rows:
@@ -205,6 +205,12 @@ def _chosen(patterns: Sequence[str], known_names: Sequence[str]) -> list[str]:
 
 def _counted(trigger: str, counts: Counts) -> dict[str, Any]:
     return {"trigger": trigger, **named_counts(counts)}
+
+
+def _reason_in_words(row: dict[str, Any]) -> str | None:
+    """Return the reason for the state, or else what goes wrong in it, as the text of one cell."""
+    troubles = [f"{trouble['kind']}: {trouble['cause']}" for trouble in row["troubles"]]
+    return row["reason"] or "; ".join(troubles) or None
 
 
 def _counts_in_words(row: dict[str, Any]) -> str:

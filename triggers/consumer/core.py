@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
+from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, ClassVar
 
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 
 #: How long monitors, sweeps and the last heartbeat may delay the end of a consumer, in seconds.
 HOUSEKEEPING_PATIENCE = 5.0
+
+#: How often deliveries that take long are looked for, in seconds.
+LONG_CALLS_PAUSE = 1.0
 
 #: How many receivers are kept alive one after the other: even with a slow provider, a round must end long
 #: before the first receiver is due again.
@@ -152,7 +156,7 @@ class ConsumerCore(Controllable):
         workers: list[Worker] = []
         monitors = Monitors()
         for gate in self.gates:
-            pipeline = self._pipeline_of(gate.trigger).waiting(partial(self._pause, gate))
+            pipeline = self._pipeline_of(gate.trigger).waiting(partial(self._pause, gate)).holding(gate.hold)
             if isinstance(gate.trigger.settings.on_duplicate, str):
                 pipeline = pipeline.forwarding(forwarding_to(self.provider))
             gate.lot = pipeline.lot
@@ -203,7 +207,11 @@ class ConsumerCore(Controllable):
         started: Callable[[], object] | None,
     ) -> None:
         """Run everything until the consumer stops and the last worker has ended."""
-        crew, house = self._crew, self._house
+        crew, house, ended = self._crew, self._house, Event()
+        # In a thread of its own, because a service that hangs may block the event loop.
+        name = f"{self.name}-long-calls"
+        watching = Thread(target=self._name_long_calls, args=(ended,), name=name, daemon=True)
+        watching.start()
         try:
             await self._check_room(count_receivers(workers))
             if started is not None:
@@ -218,6 +226,8 @@ class ConsumerCore(Controllable):
                 self._spawn(house, self._beside("keep-alive"), partial(keep_alive, some, house))
             for kept in housekeeping:
                 self._spawn(house, self._beside("chores"), kept.run)
+                if kept.monitor is not None:
+                    self._spawn(house, self._beside("monitor"), kept.wait_for_monitor)
             while not await crew.over.wait(WATCH_PAUSE):
                 self._watched.beat = monotonic()
                 if watch.is_over():
@@ -226,7 +236,17 @@ class ConsumerCore(Controllable):
             crew.cancel()
             raise
         finally:
-            await self._end()
+            try:
+                await self._end()
+            finally:
+                ended.set()
+                watching.join(HOUSEKEEPING_PATIENCE)
+
+    def _name_long_calls(self, ended: Event) -> None:
+        """Log deliveries that take long, until the consumer has ended."""
+        while not ended.wait(LONG_CALLS_PAUSE):
+            for gate in self.gates:
+                gate.name_long_calls()
 
     async def _check_room(self, receivers: int) -> None:
         """Refuse to start if the provider has no room for the workers; not if it is unavailable."""

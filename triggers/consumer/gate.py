@@ -194,9 +194,10 @@ class Gate:
             count(self._statistics, outcome, failed=failed)
             if outcome.attempts or failed:
                 self._failing.note(self._cause_of(outcome) if failed else None)
+            is_held = self._suspension is Suspension.FATAL
         if outcome.suspension is not None:
             self.suspend(outcome.reason, outcome.suspension)
-            if outcome.suspension is Suspension.FATAL:
+            if outcome.suspension is Suspension.FATAL and not is_held:
                 self.word = (Verb.HOLD, outcome.reason)
 
     def note_all(self, outcomes: Sequence[Outcome]) -> int:
@@ -236,14 +237,22 @@ class Gate:
         with self._lock:
             self._statistics["refused"] += number
 
+    async def hold(self, reason: str) -> None:
+        """Suspend the trigger in all its consumers until a person resumes it.
+
+        Called before the end of the failed message is recorded: if the process dies after that, nothing else
+        would keep the messages behind it from running.
+        """
+        self.suspend(reason, Suspension.FATAL)
+        self.word = (Verb.HOLD, reason)
+        if self.herald is not None:
+            await self.herald()
+
     def suspend(self, reason: str, kind: Suspension) -> None:
         """Stop receiving until :meth:`resume`; a kind that outranks the present one replaces it."""
         with self._lock:
             before = self._suspension
             if before is not None and not kind.outranks(before):
-                # A command replaces the stored command that suspends consumers that start later.
-                if before is Suspension.FATAL and kind is Suspension.COMMAND:
-                    self.word = (Verb.HOLD, self._suspended)
                 return
             self._suspended, self._suspension = reason, kind
             self.suspensions += 1

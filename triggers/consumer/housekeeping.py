@@ -1,7 +1,8 @@
 """The work of a consumer beside receiving: keep receivers alive, check histories, wake triggers, sweep.
 
 A monitor is user code and may hang, and a sweep may take long. A receiver that is not kept alive meanwhile
-loses its messages to other consumers. So each trigger's housekeeping has its own thread (or task).
+loses its messages to other consumers. So each trigger's housekeeping has its own thread (or task), and so has
+the waiting for its monitor.
 """
 
 import logging
@@ -17,6 +18,7 @@ from history.errors import ConfigurationError
 from history.shell import Shell
 from history.store.owners import owner_token
 from history.support.rendering import told_of
+from history.support.user_code import is_failure
 from triggers.consumer.gate import Gate
 from triggers.consumer.worker import Worker
 from triggers.detection.suspension import Suspension
@@ -139,25 +141,35 @@ class Housekeeping:
         self.monitor = self.monitor or Monitors().of(self.gate.trigger.settings.monitor)
 
     async def run(self) -> None:
-        """Do the due work until the shell is over."""
+        """Do the due work until the shell is over, except to wake a trigger with a monitor."""
         while not self.shell.over.is_set():
             await self.do(time.monotonic())
+            if self.monitor is None:
+                await self.wake(time.monotonic())
             await self.shell.over.wait(HOUSEKEEPING_PAUSE)
 
+    async def wait_for_monitor(self) -> None:
+        """Wake the trigger, as its monitor says, until the shell is over."""
+        while not self.shell.over.is_set():
+            await self.wake(time.monotonic())
+            await self.shell.over.wait(HOUSEKEEPING_PAUSE)
+
+    async def wake(self, now: float) -> None:
+        """Resume the trigger if what it waits for has come."""
+        if self.gate.wakes:
+            await self._wake(now)
+
     async def do(self, now: float) -> None:
-        """Do the due work.
+        """Do the due work, except to wake the trigger.
 
         Raises:
             ConfigurationError: the history may silently forget, or cannot be used with these settings.
         """
         await self._check(now)
-        self.gate.name_long_calls()
         if now >= self._file_due:
             self._file_due = now + FILE_LOOK.total_seconds()
             self.pipeline.lot.look(self.gate.name)
-        if self.gate.wakes:
-            await self._wake(now)
-        else:
+        if not self.gate.wakes:
             await self._look(now)
             await self._sweep(now)
 
@@ -205,7 +217,8 @@ class Housekeeping:
             return  # the circuit already probes it, and has logged this; here each look is free
         if not answers:
             self._probe_due = now + HISTORY_PROBE.total_seconds()
-        elif await self._monitor_agrees(now):
+        # A suspension that began while the monitor was asked needs another answer.
+        elif await self._monitor_agrees(now) and self._seen_suspension == self.gate.suspensions:
             self.gate.resume()
 
     def _begin_to_wait(self, now: float) -> None:
@@ -256,8 +269,10 @@ class Housekeeping:
         before = self._suspended_at if by_history else float("-inf")
         if monitor.begin(now, self._monitor_interval, unless_before=before):
             try:
-                agreed = bool(await settled(await self.shell.call(MONITOR_THREAD, monitor.ask)))
-            except Exception as error:  # noqa: BLE001  (the monitor is user code)
+                agreed = _decided(await settled(await self.shell.call(MONITOR_THREAD, monitor.ask)))
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
                 _log.warning(
                     "trigger %s stays suspended: its monitor failed: %s",
                     self.gate.trigger.name,
@@ -285,3 +300,14 @@ class Housekeeping:
     @property
     def _extra(self) -> dict[str, object]:
         return {"trigger": self.gate.trigger.name}
+
+
+def _decided(answer: object) -> bool:
+    """Return the answer of a monitor.
+
+    Raises:
+        TypeError: it is neither True nor False: the text "false" is true, as is a generator.
+    """
+    if answer is True or answer is False:
+        return answer
+    raise TypeError(f"it returned a {type(answer).__qualname__}: return True or False")

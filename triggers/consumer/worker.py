@@ -160,7 +160,7 @@ class Worker:
         while position < len(received):
             async with self.turns:
                 if self.shell.over.is_set() or (begun := self.gate.enter()) is None:
-                    await receiver.recover(received[position:], AT_ONCE)
+                    await self._give_back(receiver, received[position:])
                     break
                 try:
                     if turns is not None:
@@ -177,6 +177,17 @@ class Worker:
                 finally:
                     self.gate.leave(begun)
             position = end
+
+    async def _give_back(self, receiver: Receiver, received: Sequence[Received]) -> None:
+        """Recover messages that have not begun: immediately at the end of the consumer.
+
+        While the trigger is closed, the other workers still wait in their last call. Each of them would get
+        these messages and give them back, and each time counts as a delivery of a message that never ran.
+        """
+        pause = AT_ONCE if self.shell.over.is_set() else 2 * RECEIVE_WAIT
+        if pause:
+            self._expected = max(self._expected, monotonic() + pause.total_seconds() + LATE)
+        await receiver.recover(received, pause)
 
     def _take_fetched(self) -> Sequence[Received]:
         """Return further messages that are here already; with the present one they fill the prefetch."""

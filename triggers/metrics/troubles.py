@@ -56,7 +56,11 @@ class Begun(NamedTuple):
 
     def where(self) -> str:
         """Return the line of the user's function that it has reached, as well as that can be known."""
-        frames = list(_of_thread(self.thread) if self.task is None else _of_task(self.task))
+        frames = list(_of_thread(self.thread))
+        if self.task is not None:
+            waits = list(_of_task(self.task))
+            if not waits or waits[0] not in frames:  # else it blocks its event loop
+                frames = waits
         ours = [number for number, frame in enumerate(frames) if is_ours(frame)]
         inner = frames[ours[0] :] if ours else frames
         users = next((frame for frame in inner if not is_ours(frame) and not _is_of_python(frame)), None)

@@ -123,6 +123,8 @@ class Watched:
                     "reason": trigger.suspended,
                     "provider_away": trigger.away,
                     "history_away": trigger.history_away,
+                    "busy": trigger.busy,
+                    "oldest_delivery_seconds": round(trigger.longest, 1),
                 }
                 for trigger in self.triggers
             },

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import Any
 
 from history.beside.control import Control
@@ -63,6 +64,11 @@ def status_rows(trigger: str, overview: Overview) -> Iterator[dict[str, Any]]:
             "state": AWAY if waits else report.state,
             "busy": report.busy,
             "reason": report.away if waits else report.reason,
+            "troubles": [
+                trouble.model_dump(exclude={"elapsed"})
+                | {"since": beat.beat_at - timedelta(seconds=trouble.elapsed)}
+                for trouble in report.troubles
+            ],
             "by_command": report.by_command,
             "since": beat.away_since if waits else beat.since,
             "away": report.away,
@@ -81,6 +87,7 @@ def status_rows(trigger: str, overview: Overview) -> Iterator[dict[str, Any]]:
             "state": idle if closed is None else state,
             "busy": 0,
             "reason": None if closed is None else closed.reason,
+            "troubles": [],
             "by_command": disabled is not None,
             "since": None if closed is None else closed.given_at,
             "away": None,

@@ -14,7 +14,7 @@ from history.support.user_code import is_failure
 from triggers.detection.aftermath import Ending
 from triggers.pipeline.end import failed, succeeded
 from triggers.pipeline.run import Run
-from triggers.providers.outgoing import SentInRun, sending
+from triggers.providers.outgoing import SentInRun, not_sending, sending
 from triggers.service.binding import Binding
 from triggers.service.delivery import Delivery
 from triggers.service.failures import (
@@ -153,8 +153,9 @@ class ServiceExecution:
         run.attempts = attempt
         if self.settings.policy.transacted:
             return await self._call_sending([run], binding, (positional, named), transaction)
-        result = binding.service(*positional, **named)
-        return result if result is None else await self._ended(binding, result)
+        with not_sending():
+            result = binding.service(*positional, **named)
+            return result if result is None else await self._ended(binding, result)
 
     async def _call_sending(
         self,
@@ -228,8 +229,9 @@ class ServiceExecution:
         if self.settings.policy.transacted:
             arguments = (positional, named)
             return await self._call_sending(list(first), self.binding, arguments, transaction)
-        result = self.binding.service(*positional, **named)
-        return result if result is None else await self._ended(self.binding, result)
+        with not_sending():
+            result = self.binding.service(*positional, **named)
+            return result if result is None else await self._ended(self.binding, result)
 
     def _begin(self, run: Run, transaction: ServiceTransaction | None) -> _Arguments | None:
         """Return the arguments of a message's first run; None if there are none, and the run has ended."""

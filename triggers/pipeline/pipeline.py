@@ -58,6 +58,7 @@ from triggers.pipeline.completion import Completion
 from triggers.pipeline.duplicates import Forward, is_duplicate, tell_of_duplicates
 from triggers.pipeline.execution import Execution, Pause, ServiceTransaction
 from triggers.pipeline.finding import NO_HISTORY, NOT_ASKED
+from triggers.pipeline.holding import HoldTrigger, hold_inside, reason_to_hold
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.parking.failures import keep_failures, recall_failures
 from triggers.pipeline.parking.lot import ParkingLot, park_raw
@@ -133,6 +134,7 @@ class MessagePipeline:
     index: int | None = None
     owned: Sequence[HistoryStore] = ()
     forward: Forward | None = None
+    hold: HoldTrigger | None = None
     turns: Turns | None = None
     pace: Pace | None = None
     recall: Recall | None = None
@@ -166,6 +168,10 @@ class MessagePipeline:
     def forwarding(self, forward: Forward) -> Self:
         """Return the same pipeline, which sends duplicates with ``forward`` if the trigger wants that."""
         return replace(self, forward=forward)
+
+    def holding(self, hold: HoldTrigger) -> Self:
+        """Return the same pipeline, which calls ``hold`` before a fatal failure is recorded that suspends."""
+        return replace(self, hold=hold)
 
     def judged(self, by: Callable[[Judge], Judge]) -> Self:
         """Return the same pipeline with the judge that ``by`` makes of the usual judge."""
@@ -454,6 +460,8 @@ class MessagePipeline:
                 await self._detect_and_run(
                     runs, replace(self.judge, store=transaction.history, inside=True), transaction
                 )
+                if self.hold is not None and (reason := reason_to_hold(runs)) is not None:
+                    await hold_inside(transaction, self.settings.name, reason)
                 await transactions.settle(transaction, [run for run in runs if run.claimed or run.holds])
                 if removal is not None:
                     await removal.take_out(transaction, [run for run in runs if _is_done_with(run)])
@@ -502,6 +510,8 @@ class MessagePipeline:
         if done:
             await self._settle(done)
         if others:
+            if self.hold is not None and (reason := reason_to_hold(others)) is not None:
+                await self.hold(reason)
             await keep_failures(others, self.settings, self.store)
             await self._give_up(others)
             if ended := [run for run in others if (run.claimed or run.holds) and run.is_kept]:

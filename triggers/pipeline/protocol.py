@@ -9,6 +9,7 @@ from history.shell import Shell
 from history.store import HistoryStore
 from triggers.pipeline.duplicates import Forward
 from triggers.pipeline.execution import Pause
+from triggers.pipeline.holding import HoldTrigger
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.parking.lot import ParkingLot
 from triggers.pipeline.sharing.turn import Turns
@@ -70,6 +71,10 @@ class Pipeline(Protocol):
 
     def forwarding(self, forward: Forward) -> Self:
         """Return the same pipeline, which sends duplicates with ``forward`` if the trigger wants that."""
+        ...
+
+    def holding(self, hold: HoldTrigger) -> Self:
+        """Return the same pipeline, which calls ``hold`` before a fatal failure is recorded that suspends."""
         ...
 
     def judged(self, by: Callable[[Judge], Judge]) -> Self:

@@ -11,7 +11,7 @@ messages again, and a consumer that detects duplicates runs each of them once.
 
 import json
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -283,6 +283,7 @@ class SentInRun:
 
 
 _RUNNING: ContextVar[SentInRun | None] = ContextVar("doubtless_sends", default=None)
+_NOT_SENDING = nullcontext()
 
 
 def running_sends() -> SentInRun | None:
@@ -295,13 +296,21 @@ def running_sends() -> SentInRun | None:
 def sending(sends: SentInRun | None) -> Generator[None]:
     """Keep what is sent while the block runs: in its thread or task, and in those it starts.
 
-    None changes nothing.
+    With None, it leaves immediately.
     """
-    outer = _RUNNING.set(sends or _RUNNING.get())
+    outer = _RUNNING.set(sends)
     try:
         yield
     finally:
         put_back(_RUNNING, outer)
+
+
+def not_sending() -> AbstractContextManager[None]:
+    """Keep nothing that the service of a trigger sends that is not transacted.
+
+    If a transacted service calls it, its message is completed even if the transacted service fails.
+    """
+    return _NOT_SENDING if running_sends() is None else sending(None)
 
 
 def fresh_uuid() -> str:

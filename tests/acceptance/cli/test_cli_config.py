@@ -72,6 +72,25 @@ def test_the_environment_wins_over_the_file_and_the_command_line_over_both(
     assert shown.err == "doubtless.toml was read\n"
 
 
+@pytest.mark.parametrize("source", ["file", "environment"])
+def test_defaults_alone_reach_the_triggers_of_a_module(
+    doubtless: InProcess, service: Path, source: str
+) -> None:
+    before, _, _ = CONFIGURATION.partition("[triggers")
+    table = "[defaults]\nretry = { max_attempts = 1, interval = 0 }\n" if source == "file" else ""
+    (service / "doubtless.toml").write_text(before + table)
+    retry = "DOUBTLESS_DEFAULTS__RETRY__"
+    variables = {} if source == "file" else {f"{retry}MAX_ATTEMPTS": "1", f"{retry}INTERVAL": "0"}
+    doubtless("send", "orders", "-", stdin=LINE)
+
+    doubtless("run", "service", "--until-idle", "0.1", **variables)
+
+    assert (service / "runs.txt").read_text() == "order-1\n" * 2
+    shown = doubtless("config", "show", "service", "--json", **variables)
+    rows = {row["setting"]: row["value"] for row in shown.json}
+    assert rows["book-order: retry.max_attempts"] == 1
+
+
 def test_a_journal_that_is_configured_is_written_shown_and_found(doubtless: InProcess, service: Path) -> None:
     (service / "doubtless.toml").write_text('journal = "sqlite:///journal.db"\n' + CONFIGURATION)
     doubtless("send", "orders", "-", stdin=LINE)

@@ -12,6 +12,7 @@ import pytest
 from history.beside.kept import KeepsBeside
 from history.bridge import drive
 from history.store import Counts, Report, TriggerState, Verb
+from history.store.control import Trouble, TroubleKind
 from tests.acceptance.in_process import InProcess
 from tests.fixtures.histories import with_store
 from tests.fixtures.waiting import eventually
@@ -233,6 +234,21 @@ class TestAnswers:
         ]
         assert row.split()[:5] == ["book", "host-1", "RUNNING", "0", "-"]
         assert row.endswith("2 new, 1 in doubt")
+
+    def test_status_tells_what_goes_wrong_in_a_consumer_that_runs(
+        self, doubtless: InProcess, redis_url: str, store: KeepsBeside
+    ) -> None:
+        trouble = Trouble(kind=TroubleKind.HANGING, cause="book (shop.py:17)", elapsed=70.0, count=2)
+        drive(store.control.beat("token", [Report(consumer="host-1", trigger="book", troubles=(trouble,))]))
+        words = ("status", "--history", redis_url)
+
+        table, [row] = doubtless(*words), doubtless(*words, "--json").json
+
+        [told] = row["troubles"]
+        since = datetime.fromisoformat(row["last_beat"]) - datetime.fromisoformat(told.pop("since"))
+        assert (row["state"], row["reason"], since) == ("RUNNING", None, timedelta(seconds=70))
+        assert told == {"kind": "a call does not end", "cause": "book (shop.py:17)", "count": 2}
+        assert "a call does not end: book (shop.py:17)" in table.out
 
     @pytest.mark.usefixtures("one_that_hangs")
     def test_statistics_are_one_line_a_trigger(self, doubtless: InProcess, redis_url: str) -> None:

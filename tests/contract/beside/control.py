@@ -173,6 +173,30 @@ class ControlContract:
         assert hold.reason == "it failed for good"
         assert (await store.control.overview()).held(TRIGGER) is None
 
+    async def test_to_suspend_a_trigger_that_is_held_does_not_end_its_hold(
+        self, store: KeepsBeside, another: KeepsBeside
+    ) -> None:
+        held = await store.control.order(Verb.HOLD, [TRIGGER], reason="it failed for good")
+
+        number = await another.control.order(Verb.SUSPEND, [TRIGGER, "another"], reason="by night")
+
+        heard = await store.control.beat("token-1", [report(), report(trigger="another")])
+        found = {order.trigger: (order.verb, order.number, order.reason) for order in heard.orders}
+        assert number > held
+        assert found == {
+            TRIGGER: (Verb.HOLD, number, "it failed for good"),
+            "another": (Verb.SUSPEND, number, "by night"),
+        }
+
+    @pytest.mark.parametrize("ends", [Verb.RESUME, Verb.ENABLE])
+    async def test_a_hold_that_has_ended_does_not_come_back_with_a_suspension(
+        self, store: KeepsBeside, ends: Verb
+    ) -> None:
+        for verb in (Verb.HOLD, ends, Verb.SUSPEND):
+            await store.control.order(verb, [TRIGGER])
+
+        assert (await store.control.overview()).held(TRIGGER) is None
+
     async def test_numbers_grow_with_every_order(self, store: KeepsBeside, another: KeepsBeside) -> None:
         verbs = [Verb.SUSPEND, Verb.DISABLE, Verb.RESUME, Verb.ENABLE, Verb.SUSPEND]
 

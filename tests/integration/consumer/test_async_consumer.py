@@ -9,7 +9,7 @@ import pytest
 
 from history import ConfigurationError, MemoryHistory, State
 from tests.fixtures.servers.redis import connected
-from tests.fixtures.waiting import PATIENCE
+from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import entry_in, is_drained, send
 from triggers import AsyncConsumer, Consumer, Message, TransientError, trigger
 from triggers.providers.memory import MemoryProvider
@@ -28,6 +28,33 @@ async def test_a_plain_function_runs_on_the_event_loops_own_thread() -> None:
 
     assert ran_in == [threading.current_thread()]
     assert consumer.counts == {"orders": {"ok": 1}}
+
+
+@pytest.mark.parametrize("coroutine", [False, True], ids=["function", "coroutine"])
+async def test_a_service_that_blocks_the_event_loop_is_logged_with_its_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *, coroutine: bool
+) -> None:
+    monkeypatch.setattr("triggers.consumer.core.LONG_CALLS_PAUSE", 0.01)
+    provider, logged = MemoryProvider(), list[bool]()
+
+    def look_up() -> None:
+        monkeypatch.setattr("triggers.consumer.gate.LOGGED_AFTER", 0.0)
+        eventually(lambda: "work (test_async_consumer.py:" in caplog.text, seconds=10)
+        logged.append(True)
+
+    @trigger("orders", name="orders")
+    def work(message: Message) -> None:
+        look_up()
+
+    @trigger("orders", name="orders")
+    async def async_work(message: Message) -> None:
+        look_up()
+
+    await provider.send("orders", [Message(uuid="a", body="")])
+    consumer = AsyncConsumer([async_work if coroutine else work], provider, history=MemoryHistory())
+    await consumer.run(until_idle=0.1)
+
+    assert logged == [True]
 
 
 async def test_cancelling_leaves_what_runs_in_doubt_and_gives_it_back(redis_url: str) -> None:

@@ -2,13 +2,28 @@
 
 import threading
 import time
+from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any, Self
 
 import pytest
+from sqlalchemy import Connection
+from sqlalchemy.ext.asyncio import AsyncConnection
 
+from history import Entry, HistoryUnavailableError, MemoryHistory
+from history.bridge import drive
+from tests.fixtures.histories import with_store
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, is_drained, parked_in, send
-from triggers import Message, TransientError
+from triggers import FatalError, Message, TransientError, trigger
+from triggers.consumer.options import AnyTrigger
+from triggers.consumer.worker import RECEIVE_WAIT
+from triggers.detection.suspension import Suspension
+from triggers.pipeline.pipeline import Step
+from triggers.providers.memory import MemoryProvider
+
+#: How long a call of a worker waits for messages, in seconds.
+WAIT = RECEIVE_WAIT.total_seconds()
 
 #: A silent consumer counts as dead soon.
 FAST = "?claim_idle=60&reclaim_interval=0.1"
@@ -94,6 +109,133 @@ def test_a_monitor_that_hangs_does_not_keep_the_consumer_from_ending(
     may_end.set()
 
     assert running.counts == {"orders": {"recovered": 1}}
+
+
+@pytest.mark.parametrize("history_url", ["sqlite", "redis"], indirect=True)
+@pytest.mark.parametrize(
+    ("transacted", "step"),
+    [
+        (False, Step.PUBLISHED),
+        (False, Step.PARKED),
+        (False, Step.COMPLETED),
+        (False, Step.ANSWERED),
+        (True, Step.COMPLETED),
+        (True, Step.ANSWERED),
+    ],
+)
+def test_a_process_that_dies_after_a_fatal_failure_leaves_its_trigger_held(
+    lane: Lane, history_url: str, step: Step, *, transacted: bool
+) -> None:
+    def fail(_: Message) -> None:
+        raise FatalError("no such customer")
+
+    orders = lane.trigger("orders", fail, suspend_on_error=True, transacted=transacted)
+
+    assert is_held_after_death(step, orders, lane, history_url)
+
+
+@pytest.mark.parametrize("history_url", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("step", [Step.COMPLETED, Step.ANSWERED])
+def test_an_atomic_trigger_is_held_by_the_transaction_that_records_its_failure(
+    lane: Lane, history_url: str, step: Step
+) -> None:
+    options: Any = {
+        "name": "orders",
+        "history": history_url,
+        "transacted": True,
+        "suspend_on_error": True,
+        "local_parking_file": lane.folder / "parked.sqlite3",
+    }
+
+    def service(message: Message, connection: Connection) -> None:
+        raise FatalError("no such customer")
+
+    async def async_service(message: Message, connection: AsyncConnection) -> None:
+        raise FatalError("no such customer")
+
+    orders = trigger("orders", **options)(async_service if lane.asyncio else service)
+
+    assert is_held_after_death(step, orders, lane, history_url)
+
+
+def is_held_after_death(step: Step, orders: AnyTrigger, lane: Lane, history: str) -> bool:
+    """Let the consumer die at a step of its first message; return whether its trigger is held after that."""
+
+    class DiedError(BaseException): ...
+
+    def observe(reached: Step) -> None:
+        if reached is step:
+            raise DiedError
+
+    provider = MemoryProvider()
+    drive(provider.send("orders", [Message(uuid="a", body="")]))
+    with (
+        pytest.raises(DiedError),
+        lane.run([orders], provider, history=history, observe=observe) as running,
+    ):
+        running.join()
+    return with_store(history, lambda store: store.control.overview()).held("orders") is not None
+
+
+def test_a_suspension_costs_the_messages_behind_it_one_delivery_however_many_workers_wait(
+    lane: Lane,
+) -> None:
+    counts: dict[str | None, int] = {}
+    may_fail, failed = threading.Event(), threading.Event()
+
+    def work(message: Message) -> None:
+        if not failed.is_set():
+            may_fail.wait(PATIENCE)
+            failed.set()
+            raise TransientError
+        counts[message.uuid] = message.delivery_count
+
+    orders = lane.trigger("orders", work, on_retry_failure="suspend", concurrency=8, prefetch=20)
+    provider = MemoryProvider()
+    drive(provider.send("orders", [Message(uuid=str(number), body="") for number in range(20)]))
+
+    with lane.run([orders], provider, history=MemoryHistory()) as running:
+        may_fail.set()
+        eventually(lambda: running.gates[0].suspended)
+        stays_suspended = time.monotonic() + 2 * WAIT
+        eventually(lambda: time.monotonic() > stays_suspended)
+        running.gates[0].resume(by_command=True)
+        eventually(lambda: len(counts) == 20)
+
+    # The first one failed. At its end, before the trigger is suspended, another worker may receive it.
+    assert {count for uuid, count in counts.items() if uuid != "0"} == {2}
+
+
+def test_a_monitor_that_hangs_hides_no_outage_of_the_history(lane: Lane) -> None:
+    hangs, may_end, away = threading.Event(), threading.Event(), threading.Event()
+
+    class History(MemoryHistory):
+        async def lookup(self, trigger_name: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
+            if away.is_set():
+                raise HistoryUnavailableError("lookup")
+            return await super().lookup(trigger_name, uuids)
+
+        def for_asyncio(self) -> Self:
+            return self
+
+    def hang() -> bool:
+        hangs.set()
+        return may_end.wait(PATIENCE)
+
+    def fail(_: Message) -> None:
+        raise TransientError
+
+    orders = lane.trigger("orders", fail, on_retry_failure="suspend", monitor=hang)
+    provider = MemoryProvider()
+    drive(provider.send("orders", [Message(uuid="a", body="")]))
+
+    with lane.run([orders], provider, history=History()) as running:
+        eventually(hangs.is_set)
+        running.gates[0].resume(by_command=True)
+        running.gates[0].suspend("for the test", Suspension.COMMAND)
+        away.set()
+        eventually(lambda: running.gates[0].history_away is not None)
+        may_end.set()
 
 
 def test_a_monitor_that_hangs_does_not_cost_another_service_its_message(lane: Lane, redis_url: str) -> None:

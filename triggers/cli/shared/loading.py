@@ -82,7 +82,7 @@ def _configured(
 ) -> "list[AnyTrigger]":
     """Return triggers with their configured settings."""
     if configuration is None or not any(
-        layer.triggers or "journal" in layer.values for layer in configuration.layers
+        layer.triggers or layer.defaults or "journal" in layer.values for layer in configuration.layers
     ):
         return triggers
     from triggers.configuration import override  # noqa: PLC0415  (as above)

@@ -26,6 +26,7 @@ from triggers.detection.table import Count, Facts, HistoryUse, Policy, decide
 from triggers.events import RetrievalFailureEvent, publish
 from triggers.pipeline.duplicates import Forward
 from triggers.pipeline.execution import Pause
+from triggers.pipeline.holding import HoldTrigger
 from triggers.pipeline.joining.composite import compose, is_joined
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.parking.lot import ParkingLot
@@ -197,6 +198,10 @@ class JoiningPipeline:
     def forwarding(self, forward: Forward) -> Self:
         """Return the same pipeline, which sends duplicates among the parts with ``forward``."""
         return replace(self, parts=self.parts.forwarding(forward))
+
+    def holding(self, hold: HoldTrigger) -> Self:
+        """Return the same pipeline, which calls ``hold`` before a fatal failure is recorded that suspends."""
+        return replace(self, joined=self.joined.holding(hold))
 
     def judged(self, by: Callable[[Judge], Judge]) -> Self:
         """Return the same pipeline under other judges, for the parts and for the joined messages."""

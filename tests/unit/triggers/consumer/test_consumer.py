@@ -78,7 +78,7 @@ class TestClosing:
 
 
 def test_threads_are_called_after_the_consumer_and_what_they_do() -> None:
-    expected = {"c-beat", "c-book-0", "c-book-1", "c-keep-alive", "c-chores"}
+    expected = {"c-beat", "c-book-0", "c-book-1", "c-keep-alive", "c-chores", "c-long-calls"}
 
     def names() -> set[str]:
         return {thread.name for thread in threading.enumerate() if thread.name.startswith("c-")}

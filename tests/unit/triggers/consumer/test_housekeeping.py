@@ -1,8 +1,9 @@
 """Housekeeping resumes suspended triggers and sweeps; the test controls the clock."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -71,6 +72,7 @@ class House:
     def resumes_at(self, now: float) -> bool:
         """Do the housekeeping at this instant; return whether the trigger runs afterwards."""
         drive(self._housekeeping.do(now))
+        drive(self._housekeeping.wake(now))
         return self.gate.suspended is None
 
 
@@ -121,6 +123,41 @@ class TestWaking:
 
         assert not house.resumes_at(AT_ONCE)
         assert house.gate.suspension is Suspension.FATAL
+
+    def test_a_yes_to_an_earlier_suspension_does_not_resume(self) -> None:
+        def ask() -> bool:
+            house.gate.resume(by_command=True)
+            house.suspend()  # the next message finds the resource unavailable
+            return True
+
+        house = House(ask)
+        house.suspend()
+
+        assert not house.resumes_at(AT_ONCE)
+
+    @pytest.mark.parametrize(
+        "answer", ["false", 1, None, [], iter([False])], ids=["text", "number", "none", "list", "iterator"]
+    )
+    def test_an_answer_that_is_neither_true_nor_false_does_not_resume(self, answer: object) -> None:
+        house = House(lambda: cast("bool", answer))
+        house.suspend()
+
+        assert not house.resumes_at(AT_ONCE)
+
+    def test_a_monitor_whose_own_call_was_cancelled_has_failed_and_ends_nothing(self) -> None:
+        answers: list[BaseException | bool] = [asyncio.CancelledError(), True]
+
+        def ask() -> bool:
+            answer = answers.pop(0)
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+
+        house = House(ask)
+        house.suspend()
+
+        assert not house.resumes_at(AT_ONCE)
+        assert house.resumes_at(AT_ONCE + INTERVAL)
 
     def test_suspended_by_its_history_it_resumes_within_a_second_of_its_return(self) -> None:
         house = House()

@@ -52,7 +52,7 @@ def two_triggers(resource: Resource) -> tuple[Housekeeping, Housekeeping]:
 
 
 def runs_at(housekeeping: Housekeeping, now: float) -> bool:
-    drive(housekeeping.do(now))
+    drive(housekeeping.wake(now))
     return housekeeping.gate.suspended is None
 
 

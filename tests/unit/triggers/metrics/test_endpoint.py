@@ -166,6 +166,8 @@ def test_it_is_ready_while_one_trigger_receives(
                 "reason": book.suspended,
                 "provider_away": book.away,
                 "history_away": book.history_away,
+                "busy": 0,
+                "oldest_delivery_seconds": 0.0,
             }
         },
     }
@@ -173,6 +175,14 @@ def test_it_is_ready_while_one_trigger_receives(
     assert ask(endpoint, "/readyz")[0] == 200
     watched.draining = True
     assert ask(endpoint, "/readyz")[0] == 503
+
+
+def test_readiness_tells_for_how_long_a_delivery_has_run(endpoint: Endpoint, book: Book) -> None:
+    book.busy, book.longest = 2, 2100.04
+
+    told = json.loads(ask(endpoint, "/readyz")[2])["triggers"]["book"]
+
+    assert (told["busy"], told["oldest_delivery_seconds"]) == (2, 2100.0)
 
 
 def test_other_paths_name_those_that_there_are(endpoint: Endpoint) -> None:

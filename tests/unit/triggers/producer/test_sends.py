@@ -254,6 +254,72 @@ async def test_a_task_that_outlives_its_service_sends_immediately() -> None:
     assert len(set(answers_of(provider))) == 2
 
 
+@pytest.mark.parametrize("inner", ["trigger", "batch", "guard", "body"])
+def test_what_a_completed_inner_service_sends_survives_a_transacted_outer_one(inner: str) -> None:
+    provider = MemoryProvider()
+    producer = Producer(provider)
+    history = MemoryHistory()
+    failures = [TransientError("for now")]
+
+    @trigger("charges", name="charge", history=history)
+    def charge(message: Message) -> None:
+        producer.send("charged", "card")
+
+    @trigger("charges", name="charge", history=history, batch=2)
+    def charge_all(messages: list[Message]) -> None:
+        producer.send("charged", "card")
+
+    guard = protect("charge", history=history)
+
+    @trigger("orders", name="shop", history=MemoryHistory(), transacted=True)
+    def order(message: Message) -> None:
+        inner_message = Message(uuid="charge-1", body="")
+        if inner == "trigger":
+            charge.handle(inner_message)
+        elif inner == "batch":
+            charge_all.handle_batch([inner_message])
+        elif inner == "guard":
+            guard.handle("charge-1", lambda: producer.send("charged", "card"))
+        else:
+            with guard.once("charge-1") as turn:
+                if turn:
+                    producer.send("charged", "card")
+        producer.send("invoices", "one")
+        if failures:
+            raise failures.pop()
+
+    for count in (1, 2):
+        order.handle(Message(uuid="order-1", body="", delivery_count=count))
+
+    assert len(uuids_in(provider, "charged")) == 1
+    assert len(uuids_in(provider, "invoices")) == 1
+
+
+async def test_under_asyncio_a_completed_inner_service_sends_whatever_its_outer_one_does() -> None:
+    provider = MemoryProvider()
+    producer = Producer(provider)
+    guard = protect("charge", history=MemoryHistory())
+
+    @trigger("letters", name="letter", history=MemoryHistory())
+    async def letter(message: Message) -> None:
+        await producer.asend("letters", "dear customer")
+
+    @trigger("orders", name="shop", history=MemoryHistory(), transacted=True)
+    async def order(message: Message) -> None:
+        await letter.ahandle(Message(uuid="letter-1", body=""))
+        async with guard.aonce("charge-1") as turn:
+            if turn:
+                await producer.asend("charged", "card")
+        await producer.asend("invoices", "one")
+        raise FatalError("no such customer")
+
+    await order.ahandle(Message(uuid="order-1", body=""))
+    await producer.aclose()
+
+    sent = [len(uuids_in(provider, destination)) for destination in ("letters", "charged", "invoices")]
+    assert sent == [1, 1, 0]
+
+
 def test_the_function_of_a_transacted_guard_is_as_a_service() -> None:
     provider = MemoryProvider()
     producer = Producer(provider)
