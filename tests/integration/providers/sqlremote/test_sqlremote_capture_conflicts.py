@@ -18,6 +18,7 @@ STATEMENTS = (
     "DELETE FROM stock WHERE id = :row",
     "UPDATE stock SET value = :value WHERE id >= :row",
     "INSERT INTO stock VALUES (:row, :value) ON CONFLICT (id) DO UPDATE SET value = excluded.value",
+    "UPDATE stock SET id = :row WHERE id = 'r-3' AND NOT EXISTS (SELECT 1 FROM stock WHERE id = :row)",
 )
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from history.sql.statements.dialects import quoted_name
 from triggers.providers.sqlremote.capture.declared import Captured
@@ -51,20 +52,28 @@ def _subscriber(row: str, column: str) -> str:
 def _for_subscribers(
     publication: str, table: Captured, event: str, parts: Mapping[str, Mapping[str, str]]
 ) -> Iterable[str]:
-    """Yield the statements of a trigger: a row that moves leaves one subscriber, and is new for another."""
-    if table.by is None:
-        yield _into(publication, table, event, parts[event])
-        return
-    leaves, joins = (_subscriber(row, table.by) for row in ("OLD", "NEW"))
-    if event != "UPDATE":
-        subscriber = f"'=' || {joins if event == 'INSERT' else leaves}"
-        yield _into(publication, table, event, parts[event], subscriber)
-        return
-    subscriber = f"iif({leaves} <> {joins}, '*', '=' || {joins})"
-    yield _into(publication, table, event, parts[event], subscriber)
-    for then, value in (("DELETE", leaves), ("INSERT", joins)):
-        moves = f" AND {leaves} <> {joins}"
-        yield _into(publication, table, then, parts[then], f"'>' || {value}", moves)
+    """Yield the statements of a trigger.
+
+    After an UPDATE of the key, the whole row follows. A row that moves leaves one subscriber, and is new for
+    another.
+    """
+    leaves, joins = ("", "") if table.by is None else (_subscriber(row, table.by) for row in ("OLD", "NEW"))
+    subscriber = {
+        "INSERT": f"'=' || {joins}",
+        "UPDATE": f"iif({leaves} <> {joins}, '*', '=' || {joins})",
+        "DELETE": f"'=' || {leaves}",
+    }[event]
+    into = partial(_into, publication, table)
+    to = "" if table.by is None else subscriber
+    yield into(event, parts[event], to)
+    if event == "UPDATE":
+        # The other end may lack the row with the old key.
+        changes = " OR ".join(f"OLD.{name} IS NOT NEW.{name}" for name in map(quoted_name, table.key))
+        yield into("INSERT", parts["INSERT"], to, f" AND ({changes})")
+    if event == "UPDATE" and table.by is not None:
+        for then, value in (("DELETE", leaves), ("INSERT", joins)):
+            moves = f" AND {leaves} <> {joins}"
+            yield into(then, parts[then], f"'>' || {value}", moves, origin="NULL")
 
 
 def _into(
@@ -74,8 +83,10 @@ def _into(
     parts: Mapping[str, str],
     subscriber: str = "",
     condition: str = "",
+    *,
+    origin: str = _ORIGIN,
 ) -> str:
-    """Return the statement that writes a change; one on a ``condition`` comes from no link."""
+    """Return the statement that writes a change."""
     begin = json.dumps({"table": table.name, "operation": operation}, ensure_ascii=False)[:-1]
     members = "".join(f" || ',\"{part}\":' || part.{part}" for part in parts)
     return _INTO.format(
@@ -85,7 +96,7 @@ def _into(
         last=list(parts)[-1],
         column=", subscriber" if subscriber else "",
         subscriber=f", {subscriber}" if subscriber else "",
-        origin="NULL" if condition else _ORIGIN,
+        origin=origin,
         condition=condition,
     )
 
