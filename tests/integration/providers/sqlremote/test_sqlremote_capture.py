@@ -202,6 +202,39 @@ def test_an_agent_does_not_start_while_the_triggers_do_not_fit_the_table(pair: t
     assert rows(y) == [(1, "Ann", "Bonn")]
 
 
+ADD_ONE = "UPDATE customers SET name = CAST(name AS INTEGER) + 1 WHERE id = NEW.customer"
+
+
+def test_a_counter_that_another_trigger_increases_is_equal_at_both_ends(pair: tuple[Side, Side]) -> None:
+    x, y = pair
+    by_another_program(x, "INSERT INTO customers VALUES (1, '0')")
+    both(x, y, rounds=2)
+    for side in pair:
+        on = "TRIGGER a_counter AFTER INSERT ON orders FOR EACH ROW"
+        if is_sqlite(side):
+            by_another_program(side, f"CREATE {on} BEGIN {ADD_ONE}; END")
+            side.leave()
+            side.restart()
+            with pytest.raises(ConfigurationError, match="older than another trigger"):
+                side.run()
+        else:
+            body = f"LANGUAGE plpgsql AS 'BEGIN {ADD_ONE}; RETURN NULL; END'"
+            by_another_program(
+                side,
+                f"CREATE FUNCTION count_orders() RETURNS trigger {body}",
+                f"CREATE {on} EXECUTE FUNCTION count_orders()",
+            )
+        recapture(side, *TABLES)
+
+    by_another_program(
+        x, "INSERT INTO orders VALUES (1, 1, 1), (1, 2, 1)", "INSERT INTO orders VALUES (2, 1, 1)"
+    )
+    both(x, y, rounds=2)
+
+    assert rows(y) == rows(x) == [(1, "3")]
+    assert rows(y, "orders") == rows(x, "orders")
+
+
 def test_a_table_that_left_the_settings_is_not_captured_any_more(pair: tuple[Side, Side]) -> None:
     x, _ = pair
     recapture(x, "customers")
