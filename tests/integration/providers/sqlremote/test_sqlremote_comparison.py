@@ -112,3 +112,21 @@ def test_only_named_columns_are_compared_and_other_columns_are_refused(pair: tup
     assert compared(x, y, ["customers(id, n)"])[0].is_equal
     with pytest.raises(ConfigurationError, match="customers has other columns at the other end: city"):
         compared(x, y)
+
+
+@pytest.mark.parametrize(
+    "there",
+    ["(NULL, 2), (NULL, 2)", "(NULL, 2), (NULL, 1), (NULL, 1)", "(NULL, 1)"],
+    ids=["other", "more", "fewer"],
+)
+def test_rows_without_a_key_are_compared_together(tmp_path: Path, there: str) -> None:
+    with linked([f"sqlite:///{tmp_path}/{name}.db" for name in "xy"]) as (x, y):
+        for side, rows in ((x, "(NULL, 1), (NULL, 2)"), (y, there)):
+            side.execute("CREATE TABLE named (name TEXT PRIMARY KEY, n INTEGER)")
+            side.execute(f"INSERT INTO named VALUES {rows}")  # noqa: S608
+
+        (difference,) = compared(x, y, ["named"])
+        assert difference.different == ["[null]"]
+        y.execute("DELETE FROM named")
+        y.execute("INSERT INTO named VALUES (NULL, 2), (NULL, 1)")
+        assert compared(x, y, ["named"])[0].is_equal
