@@ -112,3 +112,29 @@ def test_only_the_subscriber_gets_the_row_with_its_new_key(
         assert shops(ann) == [(3, "x", "ann")]
         assert shops(bob) == [(2, "y", "bob")]
         assert shops(centre) == [(2, "y", "bob"), (3, "x", "ann")]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "INSERT INTO named VALUES (NULL, 3)",
+        "UPDATE named SET n = 4 WHERE name IS NULL",
+        "DELETE FROM named WHERE name IS NULL",
+        "UPDATE named SET name = 'b' WHERE name IS NULL",
+        "UPDATE named SET name = NULL WHERE name = 'a'",
+    ],
+    ids=["insert", "update", "delete", "key-given", "key-taken"],
+)
+def test_a_change_of_a_row_without_a_key_is_parked(tmp_path: Path, change: str) -> None:
+    urls, tables = [f"sqlite:///{tmp_path}/{name}.db" for name in "xy"], ["named"]
+    with linked(urls, tables=tables, capture=True) as (x, y):
+        for side in (x, y):
+            side.service = partial(keep, tables=tables)
+            side.execute("CREATE TABLE named (name TEXT PRIMARY KEY, n INTEGER)")
+            side.execute("INSERT INTO named VALUES ('a', 1), (NULL, 2)")
+            drive(side.links.capture("orders"))
+
+        by_another_program(x, change)
+        both(x, y, rounds=3)
+
+        assert [len(drive(side.links.history.parking.list())) for side in (x, y)] == [0, 1]

@@ -63,7 +63,7 @@ def apply_changes(
             apply_changes(connection, operations, tables=["orders"])
 
     Raises:
-        ConfigurationError: a change is of another table or column.
+        ConfigurationError: a change is of another table or column, or of a row with a NULL in its key.
         SQLAlchemyError: the database refuses a change.
     """
     blocking = connection.connection() if isinstance(connection, Session) else connection
@@ -130,7 +130,7 @@ class _Applier:
 
     def _make_room(self, change: Change) -> None:
         """Delete the row that has the new key of another row: it is overwritten."""
-        table, new = _name(change.table), change.model_copy(update={"key": {**change.key, **_key_of(change)}})
+        table, new = _name(change.table), change.model_copy(update={"key": _key_after(change)})
         old_row = self._where(change)
         other = f"{self._where(new, 'n')} AND NOT ({old_row})"
         deleting = f"DELETE FROM {table} WHERE {other} AND EXISTS (SELECT 1 FROM {table} WHERE {old_row})"  # noqa: S608
@@ -157,6 +157,13 @@ class _Applier:
                 "tables",
                 f"a change of {change.table} has no key, or unknown columns: {', '.join(unknown)}",
                 "add them here, or name the same columns at both ends",
+            )
+
+        if None in _key_after(change).values() or None in change.key.values():
+            raise ConfigurationError(
+                "tables",
+                f"a row of {change.table} has no value in its primary key, so a change cannot name the row",
+                "give the row a key at both ends, and let the database refuse NULL there",
             )
 
     def _written(self, change: Change) -> str:
@@ -216,9 +223,9 @@ class _Applier:
         }
 
 
-def _key_of(change: Change) -> Values:
-    """Return the values of the key that an UPDATE changes."""
-    return {name: value for name, value in change.new.items() if name in change.key}
+def _key_after(change: Change) -> Values:
+    """Return the key of a row after its change."""
+    return {name: change.new.get(name, value) for name, value in change.key.items()}
 
 
 def _of_subscription(declared: Declared) -> str:
