@@ -1,7 +1,9 @@
 """SQL triggers capture changes of tables: each change of any program reaches the other end exactly once."""
 
+import sqlite3
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -144,6 +146,7 @@ def test_only_the_named_columns_are_sent(pair: tuple[Side, Side]) -> None:
     [
         ("got2", "got2 has no primary key"),
         ("nowhere", "there is no table nowhere"),
+        ("Customers", "there is no table Customers"),
         ("customers(id, nothing)", "customers has no column nothing"),
         ("customers(name)", "customers needs its primary key, with id"),
         ("customers(", "names no table"),
@@ -363,6 +366,17 @@ def test_values_of_all_kinds_arrive_as_they_were(pair: tuple[Side, Side], kind: 
     shown = f"SELECT id, {typed} FROM kinds ORDER BY id"  # noqa: S608
     assert y.query(shown) == x.query(shown)
     assert y.query("SELECT COUNT(*) FROM kinds WHERE more IS NOT NULL") != [(0,)]
+
+
+def test_a_database_with_another_encoding_sends_its_text(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "x.db")) as database:
+        database.execute("PRAGMA encoding = 'UTF-16le'")
+        database.execute("CREATE TABLE first (id INTEGER)")
+    with capturing([f"sqlite:///{tmp_path}/{name}.db" for name in "xy"]) as (x, y):
+        by_another_program(x, "INSERT INTO customers VALUES (1, 'Zoë'), (2, x'00ff')")
+        both(x, y, rounds=2)
+
+        assert rows(y) == rows(x) == [(1, "Zoë"), (2, b"\x00\xff")]
 
 
 def test_large_rows_and_wide_tables_arrive(pair: tuple[Side, Side]) -> None:
