@@ -12,6 +12,7 @@ import pytest
 from history.bridge import drive
 from tests.fixtures.waiting import eventually
 from tests.integration.providers.sqlremote.captured_ends import (
+    ORDERS,
     TABLES,
     by_another_program,
     capturing,
@@ -203,6 +204,33 @@ def test_an_agent_does_not_start_while_the_triggers_do_not_fit_the_table(pair: t
     by_another_program(x, "INSERT INTO customers VALUES (1, 'Ann', 'Bonn')")
     both(x, y, rounds=2)
     assert rows(y) == [(1, "Ann", "Bonn")]
+
+
+def test_a_running_agent_stops_if_a_table_was_made_again_without_its_triggers(
+    pair: tuple[Side, Side],
+) -> None:
+    x, y = pair
+    by_another_program(x, "INSERT INTO customers VALUES (1, 'Ann')")
+    both(x, y, rounds=2)
+
+    by_another_program(
+        x,
+        "CREATE TABLE wider (id INTEGER PRIMARY KEY, name VARCHAR(40))",
+        "INSERT INTO wider SELECT * FROM customers",
+        f"DROP TABLE {'orders' if is_sqlite(x) else 'orders, customers'}",
+        *(["DROP TABLE customers"] if is_sqlite(x) else []),
+        "ALTER TABLE wider RENAME TO customers",
+        ORDERS,
+    )
+    for _ in range(10):
+        x.clock.pass_by()
+    with pytest.raises(ConfigurationError, match="the triggers on customers are missing"):
+        both(x, y, rounds=2)
+
+    drive(x.links.capture("orders"))
+    by_another_program(x, "INSERT INTO customers VALUES (2, 'Bob')")
+    both(x, y, rounds=2)
+    assert rows(y) == rows(x) == [(1, "Ann"), (2, "Bob")]
 
 
 ADD_ONE = "UPDATE customers SET name = CAST(name AS INTEGER) + 1 WHERE id = NEW.customer"
