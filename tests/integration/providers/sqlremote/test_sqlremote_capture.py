@@ -131,6 +131,23 @@ def test_a_truncated_table_is_empty_at_the_other_end_too(pair: tuple[Side, Side]
     assert rows(y) == []
 
 
+def test_parents_and_children_are_truncated_together(pair: tuple[Side, Side]) -> None:
+    x, y = pair
+    if is_sqlite(x):
+        pytest.skip("it has no TRUNCATE")
+    for side in pair:
+        side.execute("CREATE TABLE kinds (id INTEGER PRIMARY KEY, customer INTEGER REFERENCES customers)")
+        recapture(side, "customers", "kinds")
+    by_another_program(x, "INSERT INTO customers VALUES (1, 'Ann')", "INSERT INTO kinds VALUES (1, 1)")
+    both(x, y, rounds=2)
+
+    by_another_program(x, "TRUNCATE customers CASCADE", "INSERT INTO customers VALUES (2, 'Bob')")
+    both(x, y, rounds=2)
+
+    assert rows(y) == rows(x) == [(2, "Bob")]
+    assert rows(y, "kinds") == []
+
+
 def test_only_the_named_columns_are_sent(pair: tuple[Side, Side]) -> None:
     x, y = pair
     recapture(x, "customers(id)")

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, ClassVar, Final, Literal, cast
 
 from pydantic import BaseModel, ConfigDict
@@ -73,8 +74,11 @@ def apply_changes(
         drive(execute(blocking, MARK, origin=None))
     declared = [Declared.parse(table, subscription) for table in tables]
     applier = _Applier(blocking, {table.name: table for table in declared}, link)
-    for change in changes:
-        applier.apply(change)
+    places = {table.name: place for place, table in enumerate(declared)}
+    for is_emptied, some in groupby(changes, lambda change: change.operation == "TRUNCATE"):
+        # One TRUNCATE may empty parents and children: the children first, which come last in the list.
+        for change in sorted(some, key=lambda change: -places.get(change.table, 0)) if is_emptied else some:
+            applier.apply(change)
     if origin is not None:
         drive(execute(blocking, MARK, origin=origin))
 
