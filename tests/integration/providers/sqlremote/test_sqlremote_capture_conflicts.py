@@ -59,7 +59,8 @@ class Captured(Three):
                 connection.execute(text(statement), {"row": row, "value": value})
 
     def is_quiet(self) -> bool:
-        waiting = [side.query("SELECT COUNT(*) FROM doubtless_link_changes")[0][0] for side in self.sides]
+        count = "SELECT COUNT(*) FROM doubtless_link_changes WHERE publication <> ''"
+        waiting = [side.query(count)[0][0] for side in self.sides]
         return not any(waiting) and super().is_quiet()
 
 
