@@ -265,7 +265,11 @@ def _refuse_others(here: Sequence[Shape], there: Sequence[Shape]) -> None:
 def _keys(end: ComparedEnd, wanted: set[tuple[int, int]]) -> Mapping[tuple[int, str], int]:
     if not wanted:
         return {}
-    return {(table, key): checksum for table, key, checksum in end.rows() if (table, _group(key)) in wanted}
+    sums = Counter[tuple[int, str]]()
+    for table, key, checksum in end.rows():
+        if (table, _group(key)) in wanted:
+            sums[table, key] += checksum  # on SQLite, several rows may have a NULL in their key
+    return sums
 
 
 def _group(key: str) -> int:

@@ -1,7 +1,9 @@
 """SQL triggers capture changes of tables: each change of any program reaches the other end exactly once."""
 
+import sqlite3
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -10,6 +12,7 @@ import pytest
 from history.bridge import drive
 from tests.fixtures.waiting import eventually
 from tests.integration.providers.sqlremote.captured_ends import (
+    ORDERS,
     TABLES,
     by_another_program,
     capturing,
@@ -128,6 +131,23 @@ def test_a_truncated_table_is_empty_at_the_other_end_too(pair: tuple[Side, Side]
     assert rows(y) == []
 
 
+def test_parents_and_children_are_truncated_together(pair: tuple[Side, Side]) -> None:
+    x, y = pair
+    if is_sqlite(x):
+        pytest.skip("it has no TRUNCATE")
+    for side in pair:
+        side.execute("CREATE TABLE kinds (id INTEGER PRIMARY KEY, customer INTEGER REFERENCES customers)")
+        recapture(side, "customers", "kinds")
+    by_another_program(x, "INSERT INTO customers VALUES (1, 'Ann')", "INSERT INTO kinds VALUES (1, 1)")
+    both(x, y, rounds=2)
+
+    by_another_program(x, "TRUNCATE customers CASCADE", "INSERT INTO customers VALUES (2, 'Bob')")
+    both(x, y, rounds=2)
+
+    assert rows(y) == rows(x) == [(2, "Bob")]
+    assert rows(y, "kinds") == []
+
+
 def test_only_the_named_columns_are_sent(pair: tuple[Side, Side]) -> None:
     x, y = pair
     recapture(x, "customers(id)")
@@ -144,6 +164,7 @@ def test_only_the_named_columns_are_sent(pair: tuple[Side, Side]) -> None:
     [
         ("got2", "got2 has no primary key"),
         ("nowhere", "there is no table nowhere"),
+        ("Customers", "there is no table Customers"),
         ("customers(id, nothing)", "customers has no column nothing"),
         ("customers(name)", "customers needs its primary key, with id"),
         ("customers(", "names no table"),
@@ -200,6 +221,66 @@ def test_an_agent_does_not_start_while_the_triggers_do_not_fit_the_table(pair: t
     by_another_program(x, "INSERT INTO customers VALUES (1, 'Ann', 'Bonn')")
     both(x, y, rounds=2)
     assert rows(y) == [(1, "Ann", "Bonn")]
+
+
+def test_a_running_agent_stops_if_a_table_was_made_again_without_its_triggers(
+    pair: tuple[Side, Side],
+) -> None:
+    x, y = pair
+    by_another_program(x, "INSERT INTO customers VALUES (1, 'Ann')")
+    both(x, y, rounds=2)
+
+    by_another_program(
+        x,
+        "CREATE TABLE wider (id INTEGER PRIMARY KEY, name VARCHAR(40))",
+        "INSERT INTO wider SELECT * FROM customers",
+        f"DROP TABLE {'orders' if is_sqlite(x) else 'orders, customers'}",
+        *(["DROP TABLE customers"] if is_sqlite(x) else []),
+        "ALTER TABLE wider RENAME TO customers",
+        ORDERS,
+    )
+    for _ in range(10):
+        x.clock.pass_by()
+    with pytest.raises(ConfigurationError, match="the triggers on customers are missing"):
+        both(x, y, rounds=2)
+
+    drive(x.links.capture("orders"))
+    by_another_program(x, "INSERT INTO customers VALUES (2, 'Bob')")
+    both(x, y, rounds=2)
+    assert rows(y) == rows(x) == [(1, "Ann"), (2, "Bob")]
+
+
+ADD_ONE = "UPDATE customers SET name = CAST(name AS INTEGER) + 1 WHERE id = NEW.customer"
+
+
+def test_a_counter_that_another_trigger_increases_is_equal_at_both_ends(pair: tuple[Side, Side]) -> None:
+    x, y = pair
+    by_another_program(x, "INSERT INTO customers VALUES (1, '0')")
+    both(x, y, rounds=2)
+    for side in pair:
+        on = "TRIGGER a_counter AFTER INSERT ON orders FOR EACH ROW"
+        if is_sqlite(side):
+            by_another_program(side, f"CREATE {on} BEGIN {ADD_ONE}; END")
+            side.leave()
+            side.restart()
+            with pytest.raises(ConfigurationError, match="older than another trigger"):
+                side.run()
+        else:
+            body = f"LANGUAGE plpgsql AS 'BEGIN {ADD_ONE}; RETURN NULL; END'"
+            by_another_program(
+                side,
+                f"CREATE FUNCTION count_orders() RETURNS trigger {body}",
+                f"CREATE {on} EXECUTE FUNCTION count_orders()",
+            )
+        recapture(side, *TABLES)
+
+    by_another_program(
+        x, "INSERT INTO orders VALUES (1, 1, 1), (1, 2, 1)", "INSERT INTO orders VALUES (2, 1, 1)"
+    )
+    both(x, y, rounds=2)
+
+    assert rows(y) == rows(x) == [(1, "3")]
+    assert rows(y, "orders") == rows(x, "orders")
 
 
 def test_a_table_that_left_the_settings_is_not_captured_any_more(pair: tuple[Side, Side]) -> None:
@@ -330,6 +411,17 @@ def test_values_of_all_kinds_arrive_as_they_were(pair: tuple[Side, Side], kind: 
     shown = f"SELECT id, {typed} FROM kinds ORDER BY id"  # noqa: S608
     assert y.query(shown) == x.query(shown)
     assert y.query("SELECT COUNT(*) FROM kinds WHERE more IS NOT NULL") != [(0,)]
+
+
+def test_a_database_with_another_encoding_sends_its_text(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "x.db")) as database:
+        database.execute("PRAGMA encoding = 'UTF-16le'")
+        database.execute("CREATE TABLE first (id INTEGER)")
+    with capturing([f"sqlite:///{tmp_path}/{name}.db" for name in "xy"]) as (x, y):
+        by_another_program(x, "INSERT INTO customers VALUES (1, 'Zoë'), (2, x'00ff')")
+        both(x, y, rounds=2)
+
+        assert rows(y) == rows(x) == [(1, "Zoë"), (2, b"\x00\xff")]
 
 
 def test_large_rows_and_wide_tables_arrive(pair: tuple[Side, Side]) -> None:

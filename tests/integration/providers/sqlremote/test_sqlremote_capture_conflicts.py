@@ -18,6 +18,7 @@ STATEMENTS = (
     "DELETE FROM stock WHERE id = :row",
     "UPDATE stock SET value = :value WHERE id >= :row",
     "INSERT INTO stock VALUES (:row, :value) ON CONFLICT (id) DO UPDATE SET value = excluded.value",
+    "UPDATE stock SET id = :row WHERE id = 'r-3' AND NOT EXISTS (SELECT 1 FROM stock WHERE id = :row)",
 )
 
 
@@ -58,7 +59,8 @@ class Captured(Three):
                 connection.execute(text(statement), {"row": row, "value": value})
 
     def is_quiet(self) -> bool:
-        waiting = [side.query("SELECT COUNT(*) FROM doubtless_link_changes")[0][0] for side in self.sides]
+        count = "SELECT COUNT(*) FROM doubtless_link_changes WHERE publication <> ''"
+        waiting = [side.query(count)[0][0] for side in self.sides]
         return not any(waiting) and super().is_quiet()
 
 

@@ -112,3 +112,36 @@ def test_only_named_columns_are_compared_and_other_columns_are_refused(pair: tup
     assert compared(x, y, ["customers(id, n)"])[0].is_equal
     with pytest.raises(ConfigurationError, match="customers has other columns at the other end: city"):
         compared(x, y)
+
+
+@pytest.mark.parametrize(
+    "there",
+    ["(NULL, 2), (NULL, 2)", "(NULL, 2), (NULL, 1), (NULL, 1)", "(NULL, 1)"],
+    ids=["other", "more", "fewer"],
+)
+def test_rows_without_a_key_are_compared_together(tmp_path: Path, there: str) -> None:
+    with linked([f"sqlite:///{tmp_path}/{name}.db" for name in "xy"]) as (x, y):
+        for side, rows in ((x, "(NULL, 1), (NULL, 2)"), (y, there)):
+            side.execute("CREATE TABLE named (name TEXT PRIMARY KEY, n INTEGER)")
+            side.execute(f"INSERT INTO named VALUES {rows}")  # noqa: S608
+
+        (difference,) = compared(x, y, ["named"])
+        assert difference.different == ["[null]"]
+        y.execute("DELETE FROM named")
+        y.execute("INSERT INTO named VALUES (NULL, 2), (NULL, 1)")
+        assert compared(x, y, ["named"])[0].is_equal
+
+
+def test_a_text_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
+    with linked([f"sqlite:///{tmp_path}/{name}.db" for name in "xy"], tables=["kinds"]) as (x, _):
+        x.execute("CREATE TABLE kinds (id INTEGER PRIMARY KEY, value TEXT)")
+        x.execute("INSERT INTO kinds VALUES (1, CAST(x'ff41' AS TEXT))")
+
+        with opened(x.url, ["kinds"]) as here, pytest.raises(ConfigurationError) as compared:
+            digests(here)
+        with pytest.raises(ConfigurationError) as extracted:
+            drive(extract(x.links, "orders", tmp_path / "file"))
+
+        for refused in (compared, extracted):
+            assert (refused.value.setting, "kinds" in refused.value.problem) == ("tables", True)
+            assert "column 'value'" in refused.value.problem

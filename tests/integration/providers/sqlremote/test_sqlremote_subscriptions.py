@@ -70,6 +70,25 @@ def test_a_row_that_moves_is_deleted_at_one_remote_and_inserted_whole_at_another
     assert shops(bob) == [(1, "x", "bob"), (7, "new", "bob")]
 
 
+def test_a_row_that_is_replaced_moves_too(three: Three) -> None:
+    centre, ann, bob = three
+    if not is_sqlite(centre):
+        pytest.skip("PostgreSQL has no REPLACE")
+    by_another_program(centre, "INSERT INTO shops VALUES (1, 'x', 'ann'), (2, 'y', 'bob'), (3, 'z', 'ann')")
+    settle(three)
+
+    by_another_program(
+        centre,
+        "INSERT OR REPLACE INTO shops VALUES (1, 'moved', 'bob'), (2, 'stays', 'bob')",
+        "INSERT OR IGNORE INTO shops VALUES (3, 'ignored', 'bob'), (4, 'new', 'ann')",
+        "INSERT INTO shops VALUES (3, 'upserted', 'bob') ON CONFLICT DO UPDATE SET name = excluded.name",
+    )
+    settle(three)
+
+    assert shops(ann) == [(3, "upserted", "ann"), (4, "new", "ann")]
+    assert shops(bob) == [(1, "moved", "bob"), (2, "stays", "bob")]
+
+
 @pytest.mark.parametrize("cascade", [False, True])
 def test_children_move_with_their_parent(three: Three, *, cascade: bool) -> None:
     centre = three[0]

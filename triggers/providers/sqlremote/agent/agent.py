@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 #: How often an agent renews its lease, and checks whether its link was stopped.
 LOOK: Final = timedelta(seconds=1)
 
-#: How often old log is deleted.
+#: How often old log is deleted, and the triggers are checked.
 PRUNE: Final = timedelta(seconds=10)
 
 
@@ -73,7 +73,7 @@ class Agent:
         Raises:
             ProviderUnavailableError: database or carrier do not answer, or another agent has the link; call
                 again.
-            ConfigurationError: the link does not exist.
+            ConfigurationError: the link does not exist, or its triggers do not capture its tables.
         """
         self._heed_clock()
         async with self._anew_on_failure():
@@ -164,6 +164,8 @@ class Agent:
         now = self.end.clock()
         self._due = now if more else next_poll(now, self.end.receiving)
         if self._pruned is None or now - self._pruned >= PRUNE:
+            if self._pruned is not None:
+                await self.end.check_capture()
             await self.outgoing.log.prune(self.end.settings.keep_log)
             self._pruned = now
 

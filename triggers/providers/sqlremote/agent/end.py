@@ -101,8 +101,7 @@ class AgentState:
             raise ConfigurationError(
                 "link", f"link {self.link} does not exist", "create it with: doubtless sqlremote setup"
             )
-        if self.settings.captures:
-            await watermarks.run("checking the triggers", self._check_triggers)
+        await self.check_capture()
         dead = link_row.agent if link_row.agent is not None and _is_dead(link_row.agent) else ""
         row = await watermarks.take(self.link, self.token, LEASE, dead=dead)
         if row is None:
@@ -126,6 +125,15 @@ class AgentState:
         if not self.begun:
             self.begun = True
             self.hooks.begin(self.link)
+
+    async def check_capture(self) -> None:
+        """Return if triggers capture the tables of the link.
+
+        Raises:
+            ConfigurationError: they do not: what is written would not be replicated.
+        """
+        if self.settings.captures:
+            await self.history.watermarks.run("checking the triggers", self._check_triggers)
 
     async def _check_triggers(self, connection: AnyConnection) -> None:
         blocking = cast("Connection", connection)  # links have blocking engines

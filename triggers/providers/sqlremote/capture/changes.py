@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, ClassVar, Final, Literal, cast
 
 from pydantic import BaseModel, ConfigDict
@@ -25,8 +26,8 @@ class Change(BaseModel):
     """One change of one row, as a trigger has captured it.
 
     ``key`` has the primary key before the change. ``old`` and ``new`` have the values before and after it: of
-    all columns for an INSERT or DELETE, of the changed columns for an UPDATE. A TRUNCATE has deleted all
-    rows.
+    all columns for an INSERT or DELETE, of the changed columns for an UPDATE. An UPDATE that changes the key
+    is followed by an INSERT of the whole row. A TRUNCATE has deleted all rows.
 
     Bytes are ``{"bytes": "00ff"}``, and infinity of SQLite is ``{"real": "inf"}``. PostgreSQL writes as text
     what is neither a whole number nor a boolean.
@@ -51,7 +52,8 @@ def apply_changes(
 ) -> None:
     """Apply captured changes to the tables here, whatever their rows hold: the last change wins.
 
-    An INSERT whose key exists already overwrites the row. An UPDATE or DELETE without a row does nothing.
+    An INSERT or a new key whose row exists already overwrites it. An UPDATE or DELETE without a row does
+    nothing.
     ``tables`` are those that the peer may change, as in the setting ``tables``. With ``to_sender``, triggers
     here capture these changes as this database's own: every peer gets them, the sender included. With
     ``subscription``, a TRUNCATE deletes only the rows of that subscriber, and a row that it has inserted for
@@ -62,7 +64,7 @@ def apply_changes(
             apply_changes(connection, operations, tables=["orders"])
 
     Raises:
-        ConfigurationError: a change is of another table or column.
+        ConfigurationError: a change is of another table or column, or of a row with a NULL in its key.
         SQLAlchemyError: the database refuses a change.
     """
     blocking = connection.connection() if isinstance(connection, Session) else connection
@@ -72,8 +74,11 @@ def apply_changes(
         drive(execute(blocking, MARK, origin=None))
     declared = [Declared.parse(table, subscription) for table in tables]
     applier = _Applier(blocking, {table.name: table for table in declared}, link)
-    for change in changes:
-        applier.apply(change)
+    places = {table.name: place for place, table in enumerate(declared)}
+    for is_emptied, some in groupby(changes, lambda change: change.operation == "TRUNCATE"):
+        # One TRUNCATE may empty parents and children: the children first, which come last in the list.
+        for change in sorted(some, key=lambda change: -places.get(change.table, 0)) if is_emptied else some:
+            applier.apply(change)
     if origin is not None:
         drive(execute(blocking, MARK, origin=origin))
 
@@ -118,12 +123,23 @@ class _Applier:
             )
         self._refuse_unknown(declared, change)
         shape = change.table, change.operation, tuple(change.key), tuple(change.new)
+        if change.operation == "UPDATE" and any(name in change.new for name in change.key):
+            self._make_room(change)
         clause = self._texts.get(shape)
         if clause is None:
             clause = self._texts[shape] = text(self._written(change))
         self.connection.execute(clause, self._bound(change))
         if change.operation == "INSERT" and self.link is not None and declared.subscription is not None:
             self._take_away(declared, change)
+
+    def _make_room(self, change: Change) -> None:
+        """Delete the row that has the new key of another row: it is overwritten."""
+        table, new = _name(change.table), change.model_copy(update={"key": _key_after(change)})
+        old_row = self._where(change)
+        other = f"{self._where(new, 'n')} AND NOT ({old_row})"
+        deleting = f"DELETE FROM {table} WHERE {other} AND EXISTS (SELECT 1 FROM {table} WHERE {old_row})"  # noqa: S608
+        values = self._read("k", change.table, change.key) | self._read("n", change.table, new.key)
+        self.connection.execute(text(deleting), values)
 
     def _take_away(self, declared: Declared, change: Change) -> None:
         """Let the sender of a new row delete it, if the row is not of its subscription."""
@@ -145,6 +161,13 @@ class _Applier:
                 "tables",
                 f"a change of {change.table} has no key, or unknown columns: {', '.join(unknown)}",
                 "add them here, or name the same columns at both ends",
+            )
+
+        if None in _key_after(change).values() or None in change.key.values():
+            raise ConfigurationError(
+                "tables",
+                f"a row of {change.table} has no value in its primary key, so a change cannot name the row",
+                "give the row a key at both ends, and let the database refuse NULL there",
             )
 
     def _written(self, change: Change) -> str:
@@ -176,10 +199,10 @@ class _Applier:
                     return f"DELETE FROM {table}"  # noqa: S608
                 return f"DELETE FROM {table} WHERE {_of_subscription(declared)}"  # noqa: S608
 
-    def _where(self, change: Change) -> str:
+    def _where(self, change: Change, letter: str = "k") -> str:
         """Return the condition on the row with the key of a change."""
         return " AND ".join(
-            f"{_name(name)} = {self._value(change.table, name, f'k{number}')}"
+            f"{_name(name)} = {self._value(change.table, name, f'{letter}{number}')}"
             for number, name in enumerate(change.key)
         )
 
@@ -202,6 +225,11 @@ class _Applier:
         return {
             f"{letter}{number}": _read(value, as_text=as_text) for number, value in enumerate(values.values())
         }
+
+
+def _key_after(change: Change) -> Values:
+    """Return the key of a row after its change."""
+    return {name: change.new.get(name, value) for name, value in change.key.items()}
 
 
 def _of_subscription(declared: Declared) -> str:

@@ -74,11 +74,11 @@ def captured(connection: Connection, declared: Declared) -> Captured:
     inspector, name = inspect(connection), declared.name
     try:
         is_stored = {column["name"]: column.get("computed") is None for column in inspector.get_columns(name)}
+        key = tuple(inspector.get_pk_constraint(name)["constrained_columns"])
     except NoSuchTableError as error:
         raise ConfigurationError(
             "tables", f"there is no table {name} in this database", "correct the name, or create the table"
         ) from error
-    key = tuple(inspector.get_pk_constraint(name)["constrained_columns"])
     if not key:
         raise ConfigurationError(
             "tables",

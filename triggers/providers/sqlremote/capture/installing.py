@@ -1,8 +1,13 @@
-"""Create, compare and drop the triggers of a publication, in the caller's transaction."""
+"""Create, compare and drop the triggers of a publication, in the caller's transaction.
+
+They must run before other triggers of a table. Otherwise, a change that another trigger makes would be
+captured before its cause. PostgreSQL runs triggers in the order of their names. SQLite promises no order,
+and runs the newest trigger first.
+"""
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from typing import Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import Connection, text
 
@@ -14,14 +19,19 @@ from triggers.providers.sqlremote.capture import postgres, sqlite
 from triggers.providers.sqlremote.capture.declared import Captured, Declared, captured
 from triggers.providers.sqlremote.publication.collecting import FORGET
 
+# The prefix of the names of all our triggers; no name that a person gives comes before it.
+_OURS: Final = "!doubtless_"
+
 # The triggers of a publication, with their texts and tables.
 _FOUND: Final = {
     Dialect.SQLITE: text(
-        "SELECT name, sql AS body, tbl_name AS relation FROM sqlite_master "
-        "WHERE type = 'trigger' AND substr(name, 1, length(:prefix)) = :prefix"
+        "SELECT name, sql AS body, tbl_name AS relation, NOT EXISTS (SELECT 1 FROM sqlite_master AS newer "
+        "WHERE newer.type = 'trigger' AND newer.tbl_name = mine.tbl_name COLLATE NOCASE "
+        "AND newer.rowid > mine.rowid AND substr(newer.name, 1, length(:all)) <> :all) AS runs_first "
+        "FROM sqlite_master AS mine WHERE type = 'trigger' AND substr(name, 1, length(:prefix)) = :prefix"
     ),
     Dialect.POSTGRESQL: text(
-        "SELECT t.tgname AS name, p.prosrc AS body, t.tgrelid\\:\\:regclass AS relation "
+        "SELECT t.tgname AS name, p.prosrc AS body, t.tgrelid\\:\\:regclass AS relation, TRUE AS runs_first "
         "FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid "
         "WHERE starts_with(t.tgname, :prefix) AND t.tgparentid = 0 AND t.tgenabled IN ('O', 'A') "
         "AND pg_table_is_visible(t.tgrelid)"
@@ -32,6 +42,18 @@ _subscribers_of: Final = {
     Dialect.SQLITE: sqlite.is_for_its_subscribers,
     Dialect.POSTGRESQL: postgres.is_for_its_subscribers,
 }
+
+
+class _Found(NamedTuple):
+    """A trigger of the database."""
+
+    body: str
+    relation: str
+    runs_first: bool
+
+    def fits(self, body: str | None) -> bool:
+        return self.runs_first and self.body == body
+
 
 # The schema of the tables of the links.
 _SCHEMA: Final = text(
@@ -48,13 +70,13 @@ def install(connection: Connection, publication: str, tables: Sequence[str]) -> 
     """
     shapes = [captured(connection, Declared.parse(table)) for table in tables]
     wanted, installed = _wanted(connection, publication, shapes), _found(connection, publication)
-    for name, (body, relation) in installed.items():
-        if wanted.get(name) != body:
-            _run(connection, _dropping(connection, name, relation))
+    for name, found in installed.items():
+        if not found.fits(wanted.get(name)):
+            _run(connection, _dropping(connection, name, found.relation))
     for shape in shapes:
         name = _name(publication, shape.name)
         mine = {trigger: body for trigger, body in wanted.items() if trigger.startswith(name)}
-        if any(installed.get(trigger, ("", ""))[0] != body for trigger, body in mine.items()):
+        if not all(_is_there(installed, trigger, body) for trigger, body in mine.items()):
             _create(connection, name, shape, mine)
     return shapes
 
@@ -75,14 +97,15 @@ def refuse_uncaptured(connection: Connection, publication: str, tables: Sequence
     wanted, installed = _wanted(connection, publication, shapes), _found(connection, publication)
     for shape in shapes:
         name = _name(publication, shape.name)
-        if any(
-            installed.get(trigger, ("",))[0] != body
+        if not all(
+            _is_there(installed, trigger, body)
             for trigger, body in wanted.items()
             if trigger.startswith(name)
         ):
             raise ConfigurationError(
                 "capture",
-                f"the triggers on {shape.name} are missing, disabled, or do not fit its columns",
+                f"the triggers on {shape.name} are missing, disabled, older than another trigger of it, or "
+                "do not fit its columns",
                 "run: doubtless sqlremote setup",
             )
 
@@ -99,8 +122,8 @@ def resubscribed(connection: Connection, publication: str, tables: Sequence[str]
         shape.name
         for shape in shapes
         if any(
-            not by(shape, body)
-            for name, (body, _) in installed.items()
+            not by(shape, found.body)
+            for name, found in installed.items()
             if name.startswith(_name(publication, shape.name))
         )
     ]
@@ -111,7 +134,11 @@ def _name(publication: str, table: str) -> str:
 
 
 def _prefix(publication: str) -> str:
-    return f"doubtless_{_digest(publication)}_"
+    return f"{_OURS}{_digest(publication)}_"
+
+
+def _is_there(installed: Mapping[str, _Found], name: str, body: str) -> bool:
+    return name in installed and installed[name].fits(body)
 
 
 def _digest(name: str) -> str:
@@ -132,10 +159,14 @@ def _wanted(connection: Connection, publication: str, shapes: Sequence[Captured]
     return wanted
 
 
-def _found(connection: Connection, publication: str) -> Mapping[str, tuple[str, str]]:
-    """Return the bodies and tables of the existing triggers, by their names."""
-    rows = connection.execute(_FOUND[Dialect(connection.dialect.name)], {"prefix": _prefix(publication)})
-    return {str(name): (str(body), str(relation)) for name, body, relation in rows}
+def _found(connection: Connection, publication: str) -> Mapping[str, _Found]:
+    """Return the existing triggers, by their names."""
+    dialect = Dialect(connection.dialect.name)
+    values = {"prefix": _prefix(publication)} | ({"all": _OURS} if dialect is Dialect.SQLITE else {})
+    return {
+        str(name): _Found(str(body), str(relation), bool(runs_first))
+        for name, body, relation, runs_first in connection.execute(_FOUND[dialect], values)
+    }
 
 
 def _create(connection: Connection, name: str, shape: Captured, wanted: Mapping[str, str]) -> None:

@@ -67,8 +67,27 @@ DECLARE
 END
 """
 
+# The whole row as it becomes, as an INSERT.
+_WHOLE: Final = """(change || jsonb_build_object('operation', 'INSERT',
+            'key', (
+                SELECT jsonb_object_agg(name, n) FROM unnest(names, becomes) AS r (name, n)
+                WHERE name = ANY (keys)
+            ),
+            'new', (SELECT jsonb_object_agg(name, n) FROM unnest(names, becomes) AS r (name, n))
+        ) - 'old')::text"""
+
+# After an UPDATE of the key, the whole row follows: the other end may lack the row with the old key.
+_KEY_CHANGES: Final = """TG_OP = 'UPDATE' AND EXISTS (
+        SELECT FROM unnest(names, was, becomes) AS r (name, o, n)
+        WHERE name = ANY (keys) AND o IS DISTINCT FROM n
+    )"""
+
 _INSERT: Final = """    INSERT INTO {into} (publication, work, origin, operation)
     VALUES ({publication}, txid_current(), origin, change::text);
+    IF {key_changes} THEN
+        INSERT INTO {into} (publication, work, origin, operation)
+        VALUES ({publication}, txid_current(), origin, {whole});
+    END IF;
 """
 
 # A row that moves leaves one subscriber and is new for another one, even if one of them has moved it.
@@ -78,22 +97,20 @@ _INSERT_FOR: Final = """    IF TG_OP IN ('UPDATE', 'DELETE') THEN
     IF TG_OP IN ('INSERT', 'UPDATE') THEN
         joins := COALESCE(NEW.{by}::text, '');
     END IF;
+    stays := CASE WHEN leaves <> joins THEN '*' ELSE '=' || COALESCE(joins, leaves) END;
     INSERT INTO {into} (publication, work, origin, operation, subscriber)
-    VALUES ({publication}, txid_current(), origin, change::text,
-        CASE WHEN leaves <> joins THEN '*' ELSE '=' || COALESCE(joins, leaves) END);
+    VALUES ({publication}, txid_current(), origin, change::text, stays);
+    IF {key_changes} THEN
+        INSERT INTO {into} (publication, work, origin, operation, subscriber)
+        VALUES ({publication}, txid_current(), origin, {whole}, stays);
+    END IF;
     IF leaves <> joins THEN
         INSERT INTO {into} (publication, work, operation, subscriber)
         VALUES ({publication}, txid_current(), (change || jsonb_build_object('operation', 'DELETE',
             'old', (SELECT jsonb_object_agg(name, o) FROM unnest(names, was) AS r (name, o))
         ) - 'new')::text, '>' || leaves);
         INSERT INTO {into} (publication, work, operation, subscriber)
-        VALUES ({publication}, txid_current(), (change || jsonb_build_object('operation', 'INSERT',
-            'key', (
-                SELECT jsonb_object_agg(name, n) FROM unnest(names, becomes) AS r (name, n)
-                WHERE name = ANY (keys)
-            ),
-            'new', (SELECT jsonb_object_agg(name, n) FROM unnest(names, becomes) AS r (name, n))
-        ) - 'old')::text, '>' || joins);
+        VALUES ({publication}, txid_current(), {whole}, '>' || joins);
     END IF;
 """
 
@@ -103,7 +120,11 @@ def body_of(schema: str, publication: str, table: Captured) -> str:
     into = f"{quoted_name(schema)}.doubtless_link_changes"
     subscribed = table.by is not None
     insert = (_INSERT_FOR if subscribed else _INSERT).format(
-        into=into, publication=_literal(publication), by=quoted_name(table.by or "")
+        into=into,
+        publication=_literal(publication),
+        by=quoted_name(table.by or ""),
+        whole=_WHOLE,
+        key_changes=_KEY_CHANGES,
     )
     return _BODY.format(
         names=_array(table.columns),
@@ -112,7 +133,7 @@ def body_of(schema: str, publication: str, table: Captured) -> str:
         old=_values("OLD", table),
         new=_values("NEW", table),
         insert=insert,
-        variables="    leaves text;\n    joins text;\n" if subscribed else "",
+        variables="    leaves text;\n    joins text;\n    stays text;\n" if subscribed else "",
     )
 
 

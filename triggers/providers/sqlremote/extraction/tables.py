@@ -23,7 +23,14 @@ from sqlalchemy import (
     select,
     text,
 )
-from sqlalchemy.exc import DataError, IntegrityError, NoSuchTableError, ProgrammingError, SAWarning
+from sqlalchemy.exc import (
+    DataError,
+    IntegrityError,
+    NoSuchTableError,
+    OperationalError,
+    ProgrammingError,
+    SAWarning,
+)
 
 from history.errors import ConfigurationError
 from history.sql.statements.dialects import Dialect
@@ -105,9 +112,21 @@ def rows_of(connection: Connection, declared: Declared, table: Table) -> Iterato
 def read(
     connection: Connection, reading: Select[Any], declared: Declared, table: Table
 ) -> Iterator[Row[Any]]:
-    """Execute a statement that reads a table, for the rows that its link carries."""
+    """Execute a statement that reads a table, for the rows that its link carries.
+
+    Raises:
+        ConfigurationError: a text of SQLite is not UTF-8.
+    """
     statement = reading.where(*_subscribed(declared, table))
-    yield from connection.execute(statement, execution_options={"yield_per": AT_ONCE})
+    try:
+        yield from connection.execute(statement, execution_options={"yield_per": AT_ONCE})
+    except OperationalError as error:
+        problem, is_text, _ = str(error.orig).partition(" with text ")
+        if not is_text:
+            raise
+        raise ConfigurationError(
+            "tables", f"{table.name} cannot be read: {problem}", "correct the text, or store it as a BLOB"
+        ) from error
 
 
 def _subscribed(declared: Declared, table: Table) -> Iterator[ColumnElement[bool]]:

@@ -31,10 +31,15 @@ _READ_LOG = f"""SELECT commit_offset, position, {{operation}} FROM doubtless_lin
         AND {FOR_LINK}
     ORDER BY commit_offset, position LIMIT :limit"""  # noqa: S608
 
-# The work for a peer. A column of SQLite may hold bytes that are not
-# text: they are sent as they are, and parked at the other end, so that they do not stop later work.
+# The work for a peer. A column of SQLite may hold bytes that are not text: they are sent as they are, and
+# parked at the other end, so that they do not stop later work. In a database with UTF-16, a BLOB would be
+# UTF-16 as well.
 READ_LOG = statement(
-    sqlite=_READ_LOG.replace("{operation}", "CAST(operation AS BLOB) AS operation"),
+    sqlite=_READ_LOG.replace(
+        "{operation}",
+        "CASE (SELECT encoding FROM pragma_encoding) WHEN 'UTF-8' THEN CAST(operation AS BLOB) "
+        "ELSE operation END AS operation",
+    ),
     postgresql=_READ_LOG.replace("{operation}", "operation"),
 )
 
