@@ -126,7 +126,7 @@ class Control:
             # Numbers follow the clock, so that they still grow in a store that was emptied.
             number = max(milliseconds_of(now), 0 if last is None else _number(last) + 1)
             changes: list[Change] = [_next(NUMBER, _LAST, last, b"%d %s" % (number, uuid4().hex.encode()))]
-            held = await self._held(triggers) if verb is Verb.SUSPEND else {}
+            held = await self._held(triggers if verb is Verb.SUSPEND else ())
             for name in triggers:
                 order = Order(trigger=name, verb=verb, number=number, given_at=now, reason=reason)
                 if name in held:
@@ -140,6 +140,8 @@ class Control:
 
     async def _held(self, triggers: Sequence[str]) -> Mapping[str, Order]:
         """Return the commands that hold some of these triggers."""
+        if not triggers:
+            return {}
         keys = [_command_key(name, lasts) for name in triggers for lasts in _EACH]
         found = await self._records.get(NO_TRIGGER, COMMANDS, keys)
         orders = _orders(record for record in found if record is not None)

@@ -1,4 +1,4 @@
-"""HoldTrigger a trigger after a fatal failure (``suspend_on_error``), before the failure is recorded.
+"""Hold a trigger after a fatal failure (``suspend_on_error``), before the failure is recorded.
 
 After the record, the message does not run again. If the process died between the record and the command that
 holds the trigger, no consumer would know that it is held, and the messages behind the failed one would run.

@@ -153,7 +153,8 @@ def test_an_atomic_trigger_is_held_by_the_transaction_that_records_its_failure(
     async def async_service(message: Message, connection: AsyncConnection) -> None:
         raise FatalError("no such customer")
 
-    orders = trigger("orders", **options)(async_service if lane.asyncio else service)
+    made = trigger("orders", **options)
+    orders: AnyTrigger = made(async_service) if lane.asyncio else made(service)
 
     assert is_held_after_death(step, orders, lane, history_url)
 
@@ -210,10 +211,10 @@ def test_a_monitor_that_hangs_hides_no_outage_of_the_history(lane: Lane) -> None
     hangs, may_end, away = threading.Event(), threading.Event(), threading.Event()
 
     class History(MemoryHistory):
-        async def lookup(self, trigger_name: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
+        async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
             if away.is_set():
                 raise HistoryUnavailableError("lookup")
-            return await super().lookup(trigger_name, uuids)
+            return await super().lookup(trigger, uuids)
 
         def for_asyncio(self) -> Self:
             return self

