@@ -1,15 +1,18 @@
 """Record how runs ended: with retries, fenced, and without ever running a message again."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
+from history.beside.kept import beside_of
 from history.entry import Fence, Settlement, State
 from history.errors import HistoryUnavailableError
 from history.message import Uuid
 from history.store import HistoryStore
+from history.store.control import Verb
 from history.store.owners import owner_token
+from triggers.detection.suspension import Suspension
 from triggers.pipeline.finding import one_for_each
 from triggers.pipeline.run import Run
 from triggers.pipeline.sharing.gathered import GatheredCalls
@@ -17,7 +20,13 @@ from triggers.pipeline.sharing.turn import Turns
 from triggers.service.failures import Sleep, persist
 from triggers.service.settings import Settings
 
+if TYPE_CHECKING:
+    from history.sql.transaction import SqlTransaction
+
 _log = logging.getLogger(__name__)
+
+#: Holds the trigger for this reason in all its consumers, until a person resumes it.
+HoldTrigger = Callable[[str], Awaitable[None]]
 
 
 class Completion(Protocol):
@@ -124,3 +133,24 @@ def settlement_of(run: Run) -> Settlement:
     outcome = None if end is None else end.aftermath.entry
     assert run.message.uuid is not None  # noqa: S101  (only what has an identity is claimed)
     return Settlement(Uuid(run.message.uuid), Fence(finding.fence or 0), outcome, finding.owner)
+
+
+def reason_to_hold(runs: Sequence[Run]) -> str | None:
+    """Return why these runs suspend the trigger until a person resumes it; None if they do not.
+
+    Hold it before the failure is recorded. After the record, the message does not run again. If the process
+    died between the record and the command that holds the trigger, no consumer would know that it is held,
+    and the messages behind the failed one would run.
+    """
+    for run in runs:
+        if run.end is not None and run.end.suspension is Suspension.FATAL:
+            return run.reason
+    return None
+
+
+async def hold_inside(transaction: "SqlTransaction", trigger: str, reason: str) -> None:
+    """Give the command that holds a trigger as a part of the transaction that records the failure."""
+    kept = beside_of(transaction.history)
+    if kept is not None:
+        transaction.resume()
+        await kept.control.order(Verb.HOLD, [trigger], reason=reason)

@@ -54,11 +54,10 @@ from triggers.detection.table import Answer, Status
 from triggers.events import Cause, RetrievalFailureEvent, publish
 from triggers.pipeline.atomic import Removal, Transactions
 from triggers.pipeline.blaming import Blame, Culprit
-from triggers.pipeline.completion import Completion
+from triggers.pipeline.completion import Completion, HoldTrigger, hold_inside, reason_to_hold
 from triggers.pipeline.duplicates import Forward, is_duplicate, tell_of_duplicates
 from triggers.pipeline.execution import Execution, Pause, ServiceTransaction
 from triggers.pipeline.finding import NO_HISTORY, NOT_ASKED
-from triggers.pipeline.holding import HoldTrigger, hold_inside, reason_to_hold
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.parking.failures import keep_failures, recall_failures
 from triggers.pipeline.parking.lot import ParkingLot, park_raw

@@ -7,9 +7,9 @@ from history.beside.parking import Parking
 from history.message import Message
 from history.shell import Shell
 from history.store import HistoryStore
+from triggers.pipeline.completion import HoldTrigger
 from triggers.pipeline.duplicates import Forward
 from triggers.pipeline.execution import Pause
-from triggers.pipeline.holding import HoldTrigger
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.parking.lot import ParkingLot
 from triggers.pipeline.sharing.turn import Turns

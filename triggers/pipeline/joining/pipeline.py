@@ -24,9 +24,9 @@ from history.store.parking import Evidence, Parked, ParkedKind, parked_id
 from triggers.detection.causes import Cause
 from triggers.detection.table import Count, Facts, HistoryUse, Policy, decide
 from triggers.events import RetrievalFailureEvent, publish
+from triggers.pipeline.completion import HoldTrigger
 from triggers.pipeline.duplicates import Forward
 from triggers.pipeline.execution import Pause
-from triggers.pipeline.holding import HoldTrigger
 from triggers.pipeline.joining.composite import compose, is_joined
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.parking.lot import ParkingLot
