@@ -19,7 +19,7 @@ class Counting(Selection):
     def lets_through(self, label: ParkedLabel) -> bool:
         number = int(label.id)
         if number % 100 == 0:
-            self.counts.append(sum(isinstance(item, ParkedLabel) for item in gc.get_objects()))
+            self.counts.append(sum(type(item) is ParkedLabel for item in gc.get_objects()))
         return number % 2 == 0
 
 
