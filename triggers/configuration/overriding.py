@@ -122,7 +122,7 @@ def _blamed(error: ConfigurationError, values: Mapping[str, FoundValue], trigger
     about = [value for key, value in values.items() if key.partition(".")[0] == error.setting]
     blamed = about[0] if about else next(iter(values.values()))
     problem = error.problem if about else f"{error.setting} {error.problem}"
-    remedy = f"{error.remedy}; or say it in [triggers.{trigger}]" if blamed.is_default else error.remedy
+    remedy = f'{error.remedy}; or say it in [triggers."{trigger}"]' if blamed.is_default else error.remedy
     return ConfigurationError(blamed.origin, problem, remedy)
 
 

@@ -174,7 +174,7 @@ def test_one_line_says_what_all_triggers_do_while_their_history_is_away(configur
 
     assert [made.settings.policy.on_history_error for made in every] == ["resolve", "suspend"]
     assert [made.settings.policy.on_history_error for made in but] == ["resolve", "suspend"]
-    with pytest.raises(ConfigurationError, match=r"or say it in \[triggers\.joined\]"):
+    with pytest.raises(ConfigurationError, match=r'or say it in \[triggers\."joined"\]'):
         override([book, joined], configured(line))
 
 
