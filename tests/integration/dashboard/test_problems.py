@@ -153,23 +153,31 @@ def stopped(server: RedisServer) -> Generator[None]:
         os.kill(server.pid, signal.SIGCONT)
 
 
+@contextmanager
+def counted(server: RedisServer) -> Generator[Browser]:
+    """Serve the dashboard of a Redis in which nothing is parked, after its first count."""
+    store = open_history(f"{server.url}?circuit=off")
+    app = create_app(server.url, access=Access(tokens=list(TOKENS.values())), store=store)
+    browser = Browser(app)
+    try:
+        browser.sign_in(TOKENS[Role.VIEWER].secret)
+        assert eventually(lambda: "Nothing is parked" in browser.page("/parked"))
+        yield browser
+    finally:
+        browser.close()
+        app.state.operations.close()
+        drive(store.close())
+
+
 def test_the_desk_says_that_its_counts_are_old_while_the_history_is_away(
     private_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(survey, "PAUSE", 0.0)
-    store = open_history(f"{private_redis.url}?circuit=off")
-    app = create_app(private_redis.url, access=Access(tokens=list(TOKENS.values())), store=store)
-    browser = Browser(app)
-    browser.sign_in(TOKENS[Role.VIEWER].secret)
-    assert eventually(lambda: "Nothing is parked" in browser.page("/parked"))
-
-    old = desk_during_an_outage(browser, private_redis)
+    with counted(private_redis) as browser:
+        old = desk_during_an_outage(browser, private_redis)
 
     assert "Nothing is parked" in old
     assert "data-again" in old
-    browser.close()
-    app.state.operations.close()
-    drive(store.close())
 
 
 def served_with(site: Site, ship: AnyTrigger) -> Browser:
@@ -303,20 +311,12 @@ def test_the_desk_says_how_old_the_counts_of_a_history_that_is_away_are(
     site: Site, private_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(survey, "PAUSE", 0.0)
-    store = open_history(f"{private_redis.url}?circuit=off")
-    app = create_app(private_redis.url, access=Access(tokens=list(TOKENS.values())), store=store)
-    browser = Browser(app)
-    browser.sign_in(TOKENS[Role.VIEWER].secret)
-    assert eventually(lambda: "Nothing is parked" in browser.page("/parked"))
-    browser.page("/")
-
-    old = text_of(desk_during_an_outage(browser, private_redis))
+    with counted(private_redis) as browser:
+        browser.page("/")
+        old = text_of(desk_during_an_outage(browser, private_redis))
 
     assert re.search(r"Its counts are from 2[0-9: -]+ UTC", old)
     assert re.search(r"does not answer \(since 2[0-9: -]+ UTC\)", old)
-    browser.close()
-    app.state.operations.close()
-    drive(store.close())
 
 
 def test_the_page_of_a_trigger_whose_history_cannot_be_opened_is_no_wrong_request(
@@ -365,21 +365,13 @@ def test_the_desk_says_immediately_that_its_counts_are_old(
     private_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(survey, "PAUSE", 600.0)  # as after a survey of many messages
-    store = open_history(f"{private_redis.url}?circuit=off")
-    app = create_app(private_redis.url, access=Access(tokens=list(TOKENS.values())), store=store)
-    browser = Browser(app)
-    browser.sign_in(TOKENS[Role.VIEWER].secret)
-    assert eventually(lambda: "Nothing is parked" in browser.page("/parked"))
-    before = browser.page("/parked")
-
-    private_redis.kill()
-    during = browser.page("/parked")
-    private_redis.start()
+    with counted(private_redis) as browser:
+        before = browser.page("/parked")
+        private_redis.kill()
+        during = browser.page("/parked")
+        private_redis.start()
+        assert eventually(lambda: "does not answer" not in browser.page("/parked"))
 
     assert "does not answer" not in before
     assert "does not answer" in during
     assert "Nobody is waiting" not in during
-    assert eventually(lambda: "does not answer" not in browser.page("/parked"))
-    browser.close()
-    app.state.operations.close()
-    drive(store.close())
