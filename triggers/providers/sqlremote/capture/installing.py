@@ -75,8 +75,8 @@ def install(connection: Connection, publication: str, tables: Sequence[str]) -> 
             _run(connection, _dropping(connection, name, found.relation))
     for shape in shapes:
         name = _name(publication, shape.name)
-        mine = {trigger: body for trigger, body in wanted.items() if trigger.startswith(name)}
-        if not all(_is_there(installed, trigger, body) for trigger, body in mine.items()):
+        mine = _of_table(wanted, name)
+        if not _are_there(installed, mine):
             _create(connection, name, shape, mine)
     return shapes
 
@@ -96,12 +96,7 @@ def refuse_uncaptured(connection: Connection, publication: str, tables: Sequence
     shapes = [captured(connection, Declared.parse(table)) for table in tables]
     wanted, installed = _wanted(connection, publication, shapes), _found(connection, publication)
     for shape in shapes:
-        name = _name(publication, shape.name)
-        if not all(
-            _is_there(installed, trigger, body)
-            for trigger, body in wanted.items()
-            if trigger.startswith(name)
-        ):
+        if not _are_there(installed, _of_table(wanted, _name(publication, shape.name))):
             raise ConfigurationError(
                 "capture",
                 f"the triggers on {shape.name} are missing, disabled, older than another trigger of it, or "
@@ -137,8 +132,12 @@ def _prefix(publication: str) -> str:
     return f"{_OURS}{_digest(publication)}_"
 
 
-def _is_there(installed: Mapping[str, _Found], name: str, body: str) -> bool:
-    return name in installed and installed[name].fits(body)
+def _of_table(wanted: Mapping[str, str], name: str) -> Mapping[str, str]:
+    return {trigger: body for trigger, body in wanted.items() if trigger.startswith(name)}
+
+
+def _are_there(installed: Mapping[str, _Found], wanted: Mapping[str, str]) -> bool:
+    return all(name in installed and installed[name].fits(body) for name, body in wanted.items())
 
 
 def _digest(name: str) -> str:

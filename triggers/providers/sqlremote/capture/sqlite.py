@@ -125,11 +125,12 @@ def _for_subscribers(
     into = partial(_into, publication, table)
     to = "" if table.by is None else subscriber
     yield into(event, parts[event], to)
-    if event == "UPDATE":
-        # The other end may lack the row with the old key.
-        changes = " OR ".join(f"OLD.{name} IS NOT NEW.{name}" for name in map(quoted_name, table.key))
-        yield into("INSERT", parts["INSERT"], to, f" AND ({changes})")
-    if event == "UPDATE" and table.by is not None:
+    if event != "UPDATE":
+        return
+    # The other end may lack the row with the old key.
+    changes = " OR ".join(f"OLD.{name} IS NOT NEW.{name}" for name in map(quoted_name, table.key))
+    yield into("INSERT", parts["INSERT"], to, f" AND ({changes})")
+    if table.by is not None:
         for then, value in (("DELETE", leaves), ("INSERT", joins)):
             moves = f" AND {leaves} <> {joins}"
             yield into(then, parts[then], f"'>' || {value}", moves, origin="NULL")
