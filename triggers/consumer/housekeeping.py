@@ -154,11 +154,6 @@ class Housekeeping:
             await self.wake(time.monotonic())
             await self.shell.over.wait(HOUSEKEEPING_PAUSE)
 
-    async def wake(self, now: float) -> None:
-        """Resume the trigger if what it waits for has come."""
-        if self.gate.wakes:
-            await self._wake(now)
-
     async def do(self, now: float) -> None:
         """Do the due work, except to wake the trigger.
 
@@ -205,8 +200,10 @@ class Housekeeping:
         for warning in warnings:
             _log.warning("%s", warning, extra=self._extra)
 
-    async def _wake(self, now: float) -> None:
-        """Resume the trigger if the history answers and the monitor, if the table needs it, agrees."""
+    async def wake(self, now: float) -> None:
+        """Resume the trigger if it waits, and the history and, if the table needs it, the monitor agree."""
+        if not self.gate.wakes:
+            return
         if self._seen_suspension != self.gate.suspensions:
             self._begin_to_wait(now)
         if now < self._probe_due or (now < self._monitor_due and not self._monitor_agreed()):

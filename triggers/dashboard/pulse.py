@@ -60,9 +60,9 @@ class PulseReading:
 class Source:
     """A history, and what is known of it. ``problem`` says why it does not answer, since ``away_since``.
 
-    ``names`` are the triggers of the dashboard's modules that have it, ``parks`` those that only park there,
-    and ``parked`` those with parked messages in it. ``is_twin``: another source turned out to be the same
-    history. ``is_given``: somebody else closes its store.
+    ``names`` are the triggers of the dashboard's modules that have it. The triggers in ``parks`` only park
+    there, and ``parked`` are the triggers with parked messages in it. ``is_twin``: another source turned out
+    to be the same history. ``is_given``: somebody else closes its store.
     """
 
     address: str
@@ -95,8 +95,8 @@ class Source:
 class Pulse:
     """Reads, and remembers its readings; safe to share between threads.
 
-    ``names`` are the triggers of the dashboard's modules with the dashboard's history, and ``parks`` those
-    that only park there. ``others`` are the histories of the other triggers.
+    ``names`` are the triggers of the dashboard's modules with the dashboard's history. The triggers in
+    ``parks`` only park there. ``others`` are the histories of the other triggers.
     """
 
     def __init__(
