@@ -172,19 +172,27 @@ def _others(history: str, store: HistoryStore, triggers: Sequence[AnyTrigger]) -
     """Return the histories of triggers, and where these park, that are not the dashboard's."""
     others: dict[str | int, Source] = {}
     for trigger in triggers:
-        source, parking = trigger.history_source, trigger.settings.parking
-        if not (source is None or isinstance(source, ConsumersDefault) or _is_here(source, history, store)):
-            key = source if isinstance(source, str) else id(source)
-            if key not in others:
-                others[key] = _at(source) if isinstance(source, str) else _given(source)
-            others[key].names.append(trigger.name)
+        source = trigger.history_source
+        if source is None or isinstance(source, ConsumersDefault) or _is_here(source, history, store):
+            continue
+        key = source if isinstance(source, str) else id(source)
+        if key not in others:
+            others[key] = _at(source) if isinstance(source, str) else _given(source)
+        others[key].names.append(trigger.name)
+    for trigger in triggers:
+        parking = trigger.settings.parking
         if isinstance(parking, str) and parking != history:
-            others.setdefault(parking, _at(parking)).parks.append(trigger.name)
+            others.setdefault(parking, _lot_at(parking)).parks.append(trigger.name)
     return list(others.values())
 
 
 def _at(url: str) -> Source:
     return Source(hidden(url), partial(open_to_look, "history", url))
+
+
+def _lot_at(url: str) -> Source:
+    """Return a place for parked messages. Triggers make its file with the first message that they park."""
+    return Source(hidden(url), partial(open_to_look, "parking", url, dry=True))
 
 
 def _given(store: HistoryStore) -> Source:

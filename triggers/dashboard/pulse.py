@@ -16,6 +16,7 @@ from threading import Lock
 from history.beside.kept import KeepsBeside
 from history.bridge import drive
 from history.errors import HistoryUnavailableError, UnavailableError
+from history.memory import MemoryHistory
 from history.store.control import GONE_AFTER, Beat, Counts, Overview
 from history.support.rendering import first_line, reason_of
 from triggers.operations.journals import known_triggers
@@ -211,11 +212,15 @@ class Pulse:
     def opened(self, source: Source) -> KeepsBeside:
         """Return the store of a history, which stays open until the end.
 
+        An empty history in memory stands for a file that does not exist yet. It is not kept.
+
         Raises:
             DoubtlessError: it cannot be opened.
         """
         with source.opening:
             store = source.store or source.open()
+            if not source.is_given and isinstance(store, MemoryHistory):
+                return store
             source.address = store.control.address
             source.store = store  # last: whoever sees it also sees its address
         self._find_twin(source)

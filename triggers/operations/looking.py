@@ -24,11 +24,12 @@ def open_to_look(option: str, url: str, *, makes: bool = False, dry: bool = Fals
 
     Raises:
         ConfigurationError: it cannot be opened, or its file is missing; naming the option. With ``makes`` the
-            file may be missing; with ``dry`` too, and then an empty history in memory is opened.
+            file may be missing. With ``dry`` it may be missing or empty: an empty history in memory stands
+            for it, and the file is not touched.
     """
     with named(option, LASTING_HISTORIES):
         url = dereferenced(url, option)
-        if dry and is_absent_file(option, url):
+        if dry and is_absent_file(option, url, or_empty=True):
             return MemoryHistory()
         if not makes:
             refuse_absent_file(option, url)
@@ -71,8 +72,8 @@ def refuse_absent_file(option: str, url: str) -> None:
         raise ConfigurationError(option, problem, "give the file that the triggers use")
 
 
-def is_absent_file(option: str, url: str) -> bool:
-    """Whether a URL names a SQLite file that does not exist.
+def is_absent_file(option: str, url: str, *, or_empty: bool = False) -> bool:
+    """Whether a URL names a SQLite file that does not exist, or has no bytes if ``or_empty``.
 
     Raises:
         ConfigurationError: it names the memory of a process, or it is not a URL.
@@ -83,8 +84,11 @@ def is_absent_file(option: str, url: str) -> bool:
         return False
     from history.sql.database.paths import file_at  # noqa: PLC0415  (loads SQLAlchemy)
 
-    file = file_at(url)
-    return file is not None and not Path(file).exists()
+    name = file_at(url)
+    if name is None:
+        return False
+    file = Path(name)
+    return not file.exists() or (or_empty and file.stat().st_size == 0)
 
 
 def _split(option: str, url: str) -> SplitResult:

@@ -291,6 +291,17 @@ def test_a_dry_run_of_an_import_makes_no_file(doubtless: InProcess, tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_dry_run_of_an_import_leaves_an_empty_file_as_it_is(doubtless: InProcess, tmp_path: Path) -> None:
+    file = tmp_path / "history.db"
+    file.touch()
+    words = ["history", "import", "-", "-t", "book", "--dry-run", "--json", "--history", f"sqlite:///{file}"]
+
+    answer = doubtless(*words, stdin="uuid\norder-1\n")
+
+    assert (answer.code, answer.json[0]["completed"]) == (0, 1)
+    assert file.stat().st_size == 0
+
+
 def test_an_import_of_a_file_that_is_not_there_is_refused(doubtless: InProcess, redis_url: str) -> None:
     answer = doubtless("history", "import", "no.csv", "-t", "book", "--history", redis_url)
 

@@ -437,3 +437,38 @@ def test_failures_of_a_history_that_is_away_are_not_denied(site: Site, tmp_path:
     site.serve([ship])
 
     assert "Nothing has failed in what was counted" in site.signed_in(Role.VIEWER).page("/failures")
+
+
+def later(site: Site, option: str, file: Path) -> Browser:
+    """Serve the trigger ``mail`` with a file for this option that does not exist yet."""
+
+    @trigger("mails", name="mail", **{"history": site.store, option: f"sqlite:///{file}"})  # type: ignore[arg-type]
+    def mail(_: Order) -> None:
+        raise FatalError("no such address")
+
+    site.serve([mail])
+    return site.signed_in(Role.OPERATOR)
+
+
+def test_a_history_whose_file_does_not_exist_is_a_problem(site: Site, tmp_path: Path) -> None:
+    operator = later(site, "history", tmp_path / "later.db")
+
+    assert "there is no file" in operator.page("/")
+    assert not (tmp_path / "later.db").exists()
+
+
+def test_a_lot_whose_file_does_not_exist_yet_is_empty_until_a_message_is_parked(
+    site: Site, tmp_path: Path
+) -> None:
+    operator = later(site, "parking", tmp_path / "later.db")
+
+    assert "data-problem" not in operator.page("/")
+    assert keys_of(operator.page("/parked")) == []
+    assert not (tmp_path / "later.db").exists()
+
+    mail = site.app.state.operations.triggers["mail"]
+    mail.handle(Message(body={"id": "mail-1"}, uuid="mail-1"))
+    mail.close()
+
+    assert len(keys_of(operator.page("/parked"))) == 1
+    assert metrics_of_parked(operator) == {"mail": 1}
