@@ -17,6 +17,12 @@ from history.store.texts import EncodableText
 #: A consumer that has been silent for longer counts as gone.
 GONE_AFTER = timedelta(seconds=15)
 
+#: After which silence a consumer counts as lost: it beats each second, and says when it leaves.
+LOST_AFTER = timedelta(seconds=6)
+
+#: For how long a lost consumer is shown, if no other consumer deletes its last report before.
+LOST_FOR = timedelta(days=1)
+
 #: A consumer's reports are deleted when it has been silent for longer. After half of this time it beats under
 #: a new token, so that its counts are never compared with deleted counts.
 FORGOTTEN_AFTER = timedelta(minutes=10)
@@ -218,6 +224,11 @@ class Overview:
         named = {beat.report.trigger for beat in self.beats} | {order.trigger for order in self.orders}
         return sorted(named | self.statistics.keys())
 
+    def lost(self) -> list[Beat]:
+        """Return the last reports of consumers that went without a goodbye."""
+        heard = {_key(beat) for beat in self.beats if self.now - beat.beat_at <= LOST_AFTER}
+        return [beat for beat in self.beats if _key(beat) not in heard]
+
     def disabled(self, trigger: str) -> Order | None:
         """Return the command that disables a trigger; None if it is not disabled."""
         return _standing(self.orders, trigger, Verb.DISABLE)
@@ -229,6 +240,10 @@ class Overview:
     def had_consumer(self, trigger: str) -> bool:
         """Whether a consumer has ever run a trigger; guards and Spark use triggers without a consumer."""
         return trigger in self.reported
+
+
+def _key(beat: Beat) -> tuple[str, str]:
+    return beat.report.consumer, beat.report.trigger
 
 
 def standing_hold(orders: Sequence[Order], trigger: str) -> Order | None:

@@ -7,7 +7,7 @@ import typer
 
 from history.beside.security import SecurityEvent
 from history.bridge import drive
-from history.store.control import Counts, Verb
+from history.store.control import LOST_FOR, Counts, Verb
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.options import HISTORY_OPTION, TRIGGER_OPTION, opened
 from triggers.cli.shared.output import CliState
@@ -105,17 +105,21 @@ def enable(
 def status(
     context: typer.Context, history: str | None = HISTORY_OPTION, trigger: str | None = TRIGGER_OPTION
 ) -> None:
-    """Show what running consumers report about their triggers. They report once a second.
+    """Show what consumers report about their triggers. They report once a second.
 
-    The exit code is 1 if nothing is known.
+    If a consumer stopped reporting without a goodbye, it is shown as LOST for a day. The exit code
+    is 1 if nothing is known.
     """
     state = CliState.of(context)
     with opened(history) as store:
-        overview = drive(store.control.overview())
+        overview = drive(store.control.overview(silence=LOST_FOR))
         names = known_triggers(store, overview)
         if trigger not in names:
             refuse_unknown_trigger(store, trigger)
-    rows = [row for name in names if trigger in {None, name} for row in status_rows(name, overview)]
+    lost = overview.lost()
+    rows = [
+        row for name in names if trigger in {None, name} for row in status_rows(name, overview, lost=lost)
+    ]
     if state.as_json:
         state.document(rows)
     else:

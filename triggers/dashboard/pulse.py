@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import chain, pairwise
 from threading import Lock
 
@@ -17,7 +17,7 @@ from history.beside.kept import KeepsBeside
 from history.bridge import drive
 from history.errors import HistoryUnavailableError, UnavailableError
 from history.memory import MemoryHistory
-from history.store.control import GONE_AFTER, Beat, Counts, Overview
+from history.store.control import GONE_AFTER, LOST_FOR, Beat, Counts, Overview
 from history.support.rendering import first_line, reason_of
 from triggers.operations.journals import known_triggers
 
@@ -32,12 +32,6 @@ WINDOW = 10.0
 
 #: How many readings are remembered, and after how long a silence they are useless, in seconds.
 REMEMBERED, SILENCE = 90, 30.0
-
-#: After which silence a consumer counts as lost: it beats each second, and says when it leaves.
-LOST_AFTER = timedelta(seconds=6)
-
-#: For how long a lost consumer is shown, if no other consumer deletes its last report before.
-LOST_FOR = timedelta(days=1)
 
 #: The verdicts and endings with shown rates.
 RATES = ("new", "duplicate", "in_doubt", "rejected", "failed", "recovered")
@@ -303,14 +297,8 @@ def _reading_of(store: KeepsBeside, now: float) -> PulseReading:
     """Read a history."""
     seen = drive(store.control.overview(silence=LOST_FOR))
     alive = [beat for beat in seen.beats if seen.now - beat.beat_at <= GONE_AFTER]
-    heard = {
-        (beat.report.consumer, beat.report.trigger)
-        for beat in seen.beats
-        if seen.now - beat.beat_at <= LOST_AFTER
-    }
-    lost = [beat for beat in seen.beats if (beat.report.consumer, beat.report.trigger) not in heard]
     overview = replace(seen, beats=alive)
-    return PulseReading(now, overview, known_triggers(store, overview), lost)
+    return PulseReading(now, overview, known_triggers(store, overview), seen.lost())
 
 
 def problem_of(error: Exception) -> str:

@@ -19,6 +19,9 @@ NOT_RUNNING, NO_CONSUMER = "NOT RUNNING", "NO CONSUMER REPORTS"
 #: The status of a trigger that would receive if its provider answered.
 AWAY = "PROVIDER AWAY"
 
+#: The status of a trigger in a consumer that stopped reporting without a goodbye.
+LOST = "LOST"
+
 #: The state that proves obedience, in addition to the report of it; an error may suspend again immediately.
 _PROOFS = {
     Verb.SUSPEND: {TriggerState.SUSPENDED, TriggerState.DISABLED},
@@ -52,49 +55,67 @@ def _answer_row(beat: Beat, verb: Verb, number: int) -> dict[str, Any]:
     }
 
 
-def status_rows(trigger: str, overview: Overview) -> Iterator[dict[str, Any]]:
-    """Yield the report of each running consumer of a trigger; one row if there is none."""
+def status_rows(trigger: str, overview: Overview, *, lost: Sequence[Beat] = ()) -> Iterator[dict[str, Any]]:
+    """Yield the report of each running consumer of a trigger, or one row if there is none.
+
+    After these, yield the last reports of its ``lost`` consumers.
+    """
+    gone = sorted((beat for beat in lost if beat.report.trigger == trigger), key=_by_name)
     beats = sorted((beat for beat in overview.beats if beat.report.trigger == trigger), key=_by_name)
-    for beat in beats:
-        report = beat.report
-        waits = report.state is TriggerState.RUNNING and report.away is not None
-        yield {
-            "trigger": trigger,
-            "consumer": report.consumer,
-            "state": AWAY if waits else report.state,
-            "busy": report.busy,
-            "reason": report.away if waits else report.reason,
-            "troubles": [
-                trouble.model_dump(exclude={"elapsed"})
-                | {"since": beat.beat_at - timedelta(seconds=trouble.elapsed)}
-                for trouble in report.troubles
-            ],
-            "by_command": report.by_command,
-            "since": beat.away_since if waits else beat.since,
-            "away": report.away,
-            "away_since": beat.away_since,
-            "last_beat": beat.beat_at,
-            "counts": named_counts(report.counts),
-        }
-    if not beats:
-        disabled, hold = overview.disabled(trigger), overview.held(trigger)
-        idle = NOT_RUNNING if overview.had_consumer(trigger) else NO_CONSUMER
-        closed = disabled or hold
-        state = TriggerState.SUSPENDED if disabled is None else TriggerState.DISABLED
-        yield {
-            "trigger": trigger,
-            "consumer": None,
-            "state": idle if closed is None else state,
-            "busy": 0,
-            "reason": None if closed is None else closed.reason,
-            "troubles": [],
-            "by_command": disabled is not None,
-            "since": None if closed is None else closed.given_at,
-            "away": None,
-            "away_since": None,
-            "last_beat": None,
-            "counts": named_counts(Counts()),
-        }
+    running = [beat for beat in beats if beat not in gone]
+    yield from map(_running_row, running)
+    if not running:
+        yield _idle_row(trigger, overview)
+    yield from map(_lost_row, gone)
+
+
+def _running_row(beat: Beat) -> dict[str, Any]:
+    report = beat.report
+    waits = report.state is TriggerState.RUNNING and report.away is not None
+    return {
+        "trigger": report.trigger,
+        "consumer": report.consumer,
+        "state": AWAY if waits else report.state,
+        "busy": report.busy,
+        "reason": report.away if waits else report.reason,
+        "troubles": [
+            trouble.model_dump(exclude={"elapsed"})
+            | {"since": beat.beat_at - timedelta(seconds=trouble.elapsed)}
+            for trouble in report.troubles
+        ],
+        "by_command": report.by_command,
+        "since": beat.away_since if waits else beat.since,
+        "away": report.away,
+        "away_since": beat.away_since,
+        "last_beat": beat.beat_at,
+        "counts": named_counts(report.counts),
+    }
+
+
+def _lost_row(beat: Beat) -> dict[str, Any]:
+    reason = f"it stopped reporting without a goodbye; its last state was {beat.report.state}"
+    return _running_row(beat) | {"state": LOST, "reason": reason, "since": beat.beat_at}
+
+
+def _idle_row(trigger: str, overview: Overview) -> dict[str, Any]:
+    disabled, hold = overview.disabled(trigger), overview.held(trigger)
+    idle = NOT_RUNNING if overview.had_consumer(trigger) else NO_CONSUMER
+    closed = disabled or hold
+    state = TriggerState.SUSPENDED if disabled is None else TriggerState.DISABLED
+    return {
+        "trigger": trigger,
+        "consumer": None,
+        "state": idle if closed is None else state,
+        "busy": 0,
+        "reason": None if closed is None else closed.reason,
+        "troubles": [],
+        "by_command": disabled is not None,
+        "since": None if closed is None else closed.given_at,
+        "away": None,
+        "away_since": None,
+        "last_beat": None,
+        "counts": named_counts(Counts()),
+    }
 
 
 def _by_name(beat: Beat) -> tuple[str, str]:

@@ -123,18 +123,21 @@ class TestRunningConsumers:
     @pytest.mark.parametrize(
         "history_url", ["sqlite", pytest.param("redis", marks=pytest.mark.prove)], indirect=True
     )
-    def test_one_that_was_killed_is_not_seen_any_more(
+    def test_one_that_was_killed_is_shown_as_lost_with_what_it_held(
         self, steering: Steering, operator: Operator, words: list[str], redis_url: str
     ) -> None:
         send(redis_url, NAME, "a", body="wait")
         with steering.serve(*words, "--name", "one") as served:
             eventually(lambda: steering.noted("begun", "a"))
+            eventually(lambda: operator("status")[0]["busy"] == 1)
             os.kill(served.pid, signal.SIGKILL)
             served.wait()
 
         assert [row["consumer"] for row in operator("status")] == ["one"]
         eventually(operator.sees)
-        assert [row["state"] for row in operator("status")] == ["NOT RUNNING"]
+        idle, lost = operator("status")
+        assert (idle["state"], idle["consumer"]) == ("NOT RUNNING", None)
+        assert (lost["state"], lost["consumer"], lost["busy"]) == ("LOST", "one", 1)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import pytest
 from history.beside.kept import KeepsBeside
 from history.bridge import drive
 from history.opening import open_history
+from history.store import control
 from history.store.control import Report, TriggerState, Trouble, TroubleKind, Verb
 from tests.fixtures.waiting import eventually
 from tests.integration.dashboard.browser import Browser, desk_during_an_outage, text_of
@@ -79,16 +80,19 @@ def test_the_most_urgent_problem_is_first(site: Site) -> None:
 def test_a_consumer_that_is_silent_is_lost_and_one_that_left_is_not(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pulse, "LOST_AFTER", timedelta(0))
+    monkeypatch.setattr(control, "LOST_AFTER", timedelta(0))
     beat(site.store, consumer="killed", busy=2)
     beat(site.store, consumer="left", leaving=True)
     viewer = site.signed_in(Role.VIEWER)
 
     assert eventually(lambda: problems(viewer) == [("consumer lost", "book", "2 or more in its hands")])
+    page = text_of(viewer.page("/trigger?name=book"))
+    assert re.search(r"killed\s+lost", page)
+    assert not re.search(r"left\s", page)
 
 
 def test_a_consumer_that_took_another_token_is_not_lost(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulse, "LOST_AFTER", timedelta(seconds=0.5))
+    monkeypatch.setattr(control, "LOST_AFTER", timedelta(seconds=0.5))
     beat(site.store)
 
     def has_another() -> bool:

@@ -40,11 +40,12 @@ def trigger(visit: Visit) -> Response:
     """Show one trigger."""
     name = visit.trigger("name") or ""
     pulse = visit.operations.pulse
-    overview, source = pulse.known().overview, pulse.source_of(name)
+    reading, source = pulse.known(), pulse.source_of(name)
+    overview = reading.overview
     survey = last_survey(visit.operations)
     loaded = visit.operations.triggers.get(name)
     counts = overview.statistics.get(name)
-    rows = list(status_rows(name, overview))
+    rows = list(status_rows(name, overview, lost=reading.lost))
     return visit.show(
         "trigger.html",
         name=name,
