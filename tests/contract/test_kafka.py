@@ -13,9 +13,10 @@ from tests.contract.opened import OpenedContract
 from tests.fixtures.servers.apache_kafka import APACHE_KAFKA
 from tests.fixtures.servers.apache_kafka_server import ApacheKafkaServer
 from tests.fixtures.servers.kafka_server import KafkaServer
+from tests.fixtures.waiting import PATIENCE
 from triggers.providers.contract import ProviderContract
 from triggers.providers.contract.common import SOON, arrivals, bodies, numbered
-from triggers.providers.kafka import share, transactions
+from triggers.providers.kafka import consumer, share, transactions
 from triggers.providers.kafka.settings import producing
 from triggers.providers.provider import Provider, Receiver
 
@@ -86,9 +87,13 @@ class TestKafkaShareGroup(TestKafka):
         monkeypatch.setattr(transactions, "producing", lingering)
 
     @pytest.fixture(autouse=True)
-    def _impatient(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Shorten the wait: this broker gives a partition to one member, so a second member never gets it."""
+    def _waits(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Wait shorter for a share: this broker gives a partition to one member, so a second never gets it.
+
+        Wait longer for the end: on a busy machine, Kafka's client has taken more than 20 seconds to leave.
+        """
         monkeypatch.setattr(share, "_SHARING", 5.0)
+        monkeypatch.setattr(consumer, "LEAVING", PATIENCE)
 
     @property
     def url(self) -> str:
