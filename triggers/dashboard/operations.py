@@ -109,11 +109,14 @@ class Operations:
     def sees_parked(self, trigger: str) -> bool:
         """Whether its messages are parked where the dashboard looks.
 
-        They may also be in a local file, or in a lot that only the module can reach.
+        They may also be in a local file, in a lot that only the module can reach, or in a file that does not
+        exist on this machine.
         """
         loaded = self.triggers.get(trigger)
-        if loaded is None or isinstance(loaded.settings.parking, str):
+        if loaded is None:
             return True
+        if isinstance(loaded.settings.parking, str):
+            return self.pulse.lot_source_of(trigger).store is not None
         return loaded.settings.parking is None and loaded.has_history
 
     def parked(self, trigger: str, counts: Mapping[str, int]) -> int | None:

@@ -347,15 +347,19 @@ def metrics_of_parked(browser: Browser) -> dict[str, float]:
     return {name: float(value) for name, value in found}
 
 
+def parked_shown(browser: Browser) -> str:
+    """Return the number of parked messages of ``mail`` on Overview."""
+    (shown,) = re.findall(r'href="/parked\?trigger=mail">(.*?)</a>', browser.page("/"))
+    return str(shown)
+
+
 def test_what_a_trigger_parks_in_another_history_is_counted_and_shown(apart: Apart) -> None:
     operator = apart.site.signed_in(Role.OPERATOR)
     operator.page("/parked")
 
-    count = re.search(r'href="/parked\?trigger=mail">(.*?)</a>', operator.page("/"))
     (key,) = keys_of(operator.page("/parked"))
 
-    assert count is not None
-    assert count[1] == "3"
+    assert parked_shown(operator) == "3"
     assert "mail-2" in operator.page(f"/group?key={key}")
     assert metrics_of_parked(operator) == {"mail": 3}
     assert len(operator.get("/export").text.splitlines()) == 3
@@ -464,6 +468,7 @@ def test_a_lot_whose_file_does_not_exist_yet_is_empty_until_a_message_is_parked(
 
     assert "data-problem" not in operator.page("/")
     assert keys_of(operator.page("/parked")) == []
+    assert parked_shown(operator) == "-"
     assert not (tmp_path / "later.db").exists()
 
     mail = site.app.state.operations.triggers["mail"]
@@ -471,4 +476,5 @@ def test_a_lot_whose_file_does_not_exist_yet_is_empty_until_a_message_is_parked(
     mail.close()
 
     assert len(keys_of(operator.page("/parked"))) == 1
+    assert parked_shown(operator) == "1"
     assert metrics_of_parked(operator) == {"mail": 1}
