@@ -242,6 +242,25 @@ def test_a_link_that_left_the_settings_keeps_the_log_until_it_is_revoked(tmp_pat
         engine.dispose()
 
 
+def test_status_names_a_publication_that_no_link_sends(tmp_path: Path) -> None:
+    doubtless = InProcess(tmp_path)
+    (tmp_path / "x.toml").write_text(SETTINGS.format(name="x", peer="y", folder=tmp_path))
+    assert doubtless("sqlremote", "setup", "x.toml").code == 0
+    engine = create_engine(f"sqlite:///{tmp_path}/x.db")
+    with engine.begin() as connection:
+        Publication("orders").append(connection, 1)
+    before = doubtless("sqlremote", "status", "x.toml")
+    for number in range(2):
+        with engine.begin() as connection:
+            Publication("ordrs").append(connection, number, number)
+    after = doubtless("sqlremote", "status", "x.toml")
+    engine.dispose()
+
+    assert (before.code, before.err) == (0, "")
+    assert (after.code, len(after.err.splitlines())) == (0, 1)
+    assert "publication ordrs, of which the log has 2 transactions" in after.err
+
+
 CAPTURED = SETTINGS + 'tables = ["orders(id, n)"]\ncapture = true\n'
 
 

@@ -33,7 +33,7 @@ from triggers.providers.sqlremote.inspection import status as status_of
 from triggers.providers.sqlremote.links import LINK, Links, fresh_epoch
 from triggers.providers.sqlremote.protocol.alarms import awaits_extract
 from triggers.providers.sqlremote.protocol.packet import is_epoch
-from triggers.providers.sqlremote.publication.log import LinkLog
+from triggers.providers.sqlremote.publication.log import LinkLog, unsent
 
 _OFFSET = re.compile(r"[0-9]{1,20}")
 
@@ -204,6 +204,11 @@ def show_status(state: CliState, links: Links, names: Sequence[str]) -> None:
     for row in left:
         state.note(
             f"{row['link']} is not in the settings. The log is kept for it; see: doubtless sqlremote revoke"
+        )
+    for publication, count in drive(unsent(links.history.watermarks)).items():
+        state.note(
+            f"no link sends the publication {publication}, of which the log has {count} transactions: "
+            "correct its name where the program appends, or set up a link for it"
         )
     stopped = [row for row in rows if row["stopped"] is not None]
     for row in stopped:

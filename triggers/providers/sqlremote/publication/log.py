@@ -1,6 +1,6 @@
 """Reading the transaction log of a publication, and deleting what every peer has."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -82,6 +82,12 @@ COUNT_UNCONFIRMED = statement(
 
 COUNT_LOG = statement("SELECT COUNT(*) FROM doubtless_link_log WHERE publication = :publication")
 
+COUNT_UNSENT = statement(
+    """SELECT publication, COUNT(DISTINCT commit_offset) FROM doubtless_link_log
+    WHERE publication NOT IN (SELECT doubtless_publication FROM sysremoteuser)
+    GROUP BY publication ORDER BY publication"""
+)
+
 
 @dataclass(slots=True)
 class LinkLog:
@@ -149,6 +155,12 @@ class LinkLog:
         work = partial(fetch, statement=COUNT_LOG, publication=self.publication)
         ((count,),) = await self.watermarks.run("counting the log", work)
         return int(count)
+
+
+async def unsent(watermarks: SqlWatermarks) -> Mapping[str, int]:
+    """Count the transactions of each publication in the log that no link sends, such as a misspelt one."""
+    rows = await watermarks.run("counting the log", partial(fetch, statement=COUNT_UNSENT))
+    return {publication: int(count) for publication, count in rows}
 
 
 def _transactions(rows: Sequence[AnyRow]) -> Iterator[Transaction]:
