@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests import ROOT
-from tests.fixtures.waiting import PATIENCE
+from tests.fixtures.waiting import PATIENCE, patiently
 
 #: The URL of the reader's Redis in the pages.
 READERS_REDIS = "redis://127.0.0.1:6379/0"
+
+#: How long a command of a page may take, in seconds. Some start Spark.
+ENOUGH = 3 * PATIENCE
 
 _FENCE = re.compile(r"^```(?P<kind>.*)$")
 _FILE = re.compile(r"^<!-- file: (?P<name>\S+) -->$")
@@ -97,13 +100,15 @@ def follow(page: Path, folder: Path, redis_url: str, environment: Mapping[str, s
             assert matches(expected, printed), f"{command}\nprinted:\n{printed}"
 
 
-def run_in_bash(command: str, folder: Path, settings: Mapping[str, str], seconds: float = PATIENCE) -> str:
+def run_in_bash(command: str, folder: Path, settings: Mapping[str, str], seconds: float = ENOUGH) -> str:
     """Return all output of a command, and its shell's message if the command is killed."""
     words = ["bash", "-c", f"exec 2>&1; {command}\n:"]
-    ended = subprocess.run(
-        words, cwd=folder, env=settings, capture_output=True, text=True, check=False, timeout=seconds
-    )
-    return ended.stdout
+    with subprocess.Popen(words, cwd=folder, env=settings, stdout=subprocess.PIPE, text=True) as shell:
+        try:
+            return patiently(lambda longest: shell.communicate(timeout=longest)[0], seconds)
+        except subprocess.TimeoutExpired:
+            shell.kill()
+            raise
 
 
 def in_path(programs: Path) -> str:

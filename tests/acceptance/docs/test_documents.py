@@ -10,9 +10,18 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from tests import ROOT
-from tests.acceptance.docs.pages import READERS_REDIS, Block, blocks, follow, in_path, pages, program, typed
+from tests.acceptance.docs.pages import (
+    ENOUGH,
+    READERS_REDIS,
+    Block,
+    blocks,
+    follow,
+    in_path,
+    pages,
+    program,
+    typed,
+)
 from tests.fixtures.servers.spark import LONGEST, SPARK_PROCESSES, need_spark
-from tests.fixtures.waiting import PATIENCE
 
 PAGES = pages()
 
@@ -55,7 +64,7 @@ def test_the_python_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path, re
         capture_output=True,
         text=True,
         check=False,
-        timeout=PATIENCE,
+        timeout=ENOUGH,
     )
 
     assert ended.returncode == 0, ended.stderr
