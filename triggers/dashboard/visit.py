@@ -230,7 +230,7 @@ def _answer(page: Page, visit: Visit) -> Response:
     except UnknownNameError as error:
         return visit.problem(404, "There is no such name", str(error))
     except ConfigurationError as error:
-        if error.setting == "history":  # nothing that a request gives is named like this
+        if error.setting in {"history", "parking"}:  # nothing that a request gives is named like these
             return visit.problem(503, "The history cannot be opened", str(error), passes=True)
         return visit.problem(400, "Not done", str(error))
     except DoubtlessError as error:

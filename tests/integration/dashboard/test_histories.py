@@ -478,3 +478,15 @@ def test_a_lot_whose_file_does_not_exist_yet_is_empty_until_a_message_is_parked(
     assert len(keys_of(operator.page("/parked"))) == 1
     assert parked_shown(operator) == "1"
     assert metrics_of_parked(operator) == {"mail": 1}
+
+
+def test_a_lot_that_no_other_process_can_open_is_an_outage(site: Site) -> None:
+    @trigger("mails", name="mail", history=site.store, parking="memory://")
+    def mail(order: Order) -> None:
+        raise AssertionError(order)
+
+    site.serve([mail])
+    operator = site.signed_in(Role.OPERATOR)
+
+    assert operator.get("/message?trigger=mail&id=mail-1").status_code == 503
+    assert "lives in one process only" in operator.page("/")
