@@ -129,7 +129,7 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     ),
     "status": LazyCommand(
         "triggers.cli.control:status",
-        "Show what running consumers report about their triggers. They report once a second.",
+        "Show what consumers report about their triggers. They report once a second.",
     ),
     "statistics": LazyCommand(
         "triggers.cli.control:statistics",

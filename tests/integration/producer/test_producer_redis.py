@@ -145,8 +145,10 @@ class TestRefusals:
         with producer_of(private_redis.url, tmp_path) as producer:
             private_redis.stop()
             assert [producer.send("orders", "x", uuid=uuid).queued for uuid in "abc"] == [True] * 3
-            private_redis.start()
-            with refusing(private_redis.url):
+            with ExitStack() as refused:
+                with not_draining(producer):
+                    private_redis.start()
+                    refused.enter_context(refusing(private_redis.url))
                 drained = producer.drain()
                 assert (drained.sent, drained.failed, drained.left) == (0, 0, 3)
                 assert "password" in str(drained.refused)
