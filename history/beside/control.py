@@ -16,6 +16,8 @@ from history.errors import HistoryUnavailableError
 from history.store.control import (
     FORGOTTEN_AFTER,
     GONE_AFTER,
+    LOST_AFTER,
+    LOST_FOR,
     Beat,
     Counts,
     Heard,
@@ -148,17 +150,20 @@ class Control:
         return {name: hold for name in triggers if (hold := standing_hold(orders, name)) is not None}
 
     async def overview(self, *, silence: timedelta = GONE_AFTER) -> Overview:
-        """Return everything known, without the consumers that were silent for longer than ``silence``."""
+        """Return everything known; its beats without consumers that have been silent for longer."""
         now, (former, reports, commands) = await self._records.view(NO_TRIGGER, [FORMER, REPORTS, COMMANDS])
         orders = _orders(commands)
         beats = sorted(_beats(reports), key=lambda beat: (beat.report.trigger, beat.report.consumer))
         sums = _sums(former, beats)
+        stayed = [beat for beat in beats if _is_running(beat.report)]
+        heard = {_whose(beat) for beat in stayed if now - beat.beat_at <= LOST_AFTER}
         return Overview(
             now=now,
-            beats=[beat for beat in beats if now - beat.beat_at <= silence and _is_running(beat.report)],
+            beats=[beat for beat in stayed if now - beat.beat_at <= silence],
             orders=orders,
             statistics={name: counted.counts for name, counted in sums.items() if counted.counts.some()},
             reported=frozenset(name for name, counted in sums.items() if counted.consumed),
+            lost=[beat for beat in stayed if now - beat.beat_at <= LOST_FOR and _whose(beat) not in heard],
         )
 
     async def clear(self, *, trigger: str | None = None) -> None:
@@ -245,6 +250,10 @@ def _beat(record: Record) -> Beat:
 
 def _orders(records: Iterable[Record]) -> Sequence[Order]:
     return list(readable("a command", _named(records), lambda read: Order.model_validate_json(read.value)))
+
+
+def _whose(beat: Beat) -> tuple[str, str]:
+    return beat.report.consumer, beat.report.trigger
 
 
 def _is_running(report: Report) -> bool:

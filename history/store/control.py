@@ -210,7 +210,8 @@ class Overview:
     """Everything known: the running consumers, the commands in force, and the statistics by trigger.
 
     ``reported`` names the triggers that a consumer has ever reported on, whether it still runs or not. Guards
-    and Spark report only counts, so their triggers are not among them.
+    and Spark report only counts, so their triggers are not among them. ``lost`` are the last reports of
+    consumers that went without a goodbye.
     """
 
     now: datetime
@@ -218,16 +219,13 @@ class Overview:
     orders: Sequence[Order]
     statistics: Mapping[str, Counts]
     reported: Collection[str] = frozenset()
+    lost: Sequence[Beat] = ()
 
     def triggers(self) -> list[str]:
         """Name the known triggers, sorted."""
-        named = {beat.report.trigger for beat in self.beats} | {order.trigger for order in self.orders}
+        named = {beat.report.trigger for beat in (*self.beats, *self.lost)}
+        named |= {order.trigger for order in self.orders}
         return sorted(named | self.statistics.keys())
-
-    def lost(self) -> list[Beat]:
-        """Return the last reports of consumers that went without a goodbye."""
-        heard = {_key(beat) for beat in self.beats if self.now - beat.beat_at <= LOST_AFTER}
-        return [beat for beat in self.beats if _key(beat) not in heard]
 
     def disabled(self, trigger: str) -> Order | None:
         """Return the command that disables a trigger; None if it is not disabled."""
@@ -240,10 +238,6 @@ class Overview:
     def had_consumer(self, trigger: str) -> bool:
         """Whether a consumer has ever run a trigger; guards and Spark use triggers without a consumer."""
         return trigger in self.reported
-
-
-def _key(beat: Beat) -> tuple[str, str]:
-    return beat.report.consumer, beat.report.trigger
 
 
 def standing_hold(orders: Sequence[Order], trigger: str) -> Order | None:

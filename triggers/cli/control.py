@@ -7,7 +7,7 @@ import typer
 
 from history.beside.security import SecurityEvent
 from history.bridge import drive
-from history.store.control import LOST_FOR, Counts, Verb
+from history.store.control import Counts, Verb
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.options import HISTORY_OPTION, TRIGGER_OPTION, opened
 from triggers.cli.shared.output import CliState
@@ -112,14 +112,11 @@ def status(
     """
     state = CliState.of(context)
     with opened(history) as store:
-        overview = drive(store.control.overview(silence=LOST_FOR))
+        overview = drive(store.control.overview())
         names = known_triggers(store, overview)
         if trigger not in names:
             refuse_unknown_trigger(store, trigger)
-    lost = overview.lost()
-    rows = [
-        row for name in names if trigger in {None, name} for row in status_rows(name, overview, lost=lost)
-    ]
+    rows = [row for name in names if trigger in {None, name} for row in status_rows(name, overview)]
     if state.as_json:
         state.document(rows)
     else:

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain, pairwise
 from threading import Lock
@@ -17,7 +17,7 @@ from history.beside.kept import KeepsBeside
 from history.bridge import drive
 from history.errors import HistoryUnavailableError, UnavailableError
 from history.memory import MemoryHistory
-from history.store.control import GONE_AFTER, LOST_FOR, Beat, Counts, Overview
+from history.store.control import Counts, Overview
 from history.support.rendering import first_line, reason_of
 from triggers.operations.journals import known_triggers
 
@@ -39,15 +39,11 @@ RATES = ("new", "duplicate", "in_doubt", "rejected", "failed", "recovered")
 
 @dataclass(frozen=True, slots=True)
 class PulseReading:
-    """The facts at a moment of the clock.
-
-    ``lost`` are the last reports of consumers that went without a goodbye.
-    """
+    """The facts at a moment of the clock."""
 
     at: float
     overview: Overview
     triggers: list[str]
-    lost: Sequence[Beat] = ()
     read_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
@@ -295,10 +291,8 @@ class Pulse:
 
 def _reading_of(store: KeepsBeside, now: float) -> PulseReading:
     """Read a history."""
-    seen = drive(store.control.overview(silence=LOST_FOR))
-    alive = [beat for beat in seen.beats if seen.now - beat.beat_at <= GONE_AFTER]
-    overview = replace(seen, beats=alive)
-    return PulseReading(now, overview, known_triggers(store, overview), seen.lost())
+    overview = drive(store.control.overview())
+    return PulseReading(now, overview, known_triggers(store, overview))
 
 
 def problem_of(error: Exception) -> str:
@@ -326,14 +320,9 @@ def _together(readings: Sequence[PulseReading], at: float) -> PulseReading:
         orders=[order for overview in overviews for order in overview.orders],
         statistics=statistics,
         reported=frozenset(chain.from_iterable(overview.reported for overview in overviews)),
+        lost=[beat for overview in overviews for beat in overview.lost],
     )
-    return PulseReading(
-        at,
-        merged,
-        _names(readings),
-        [beat for reading in readings for beat in reading.lost],
-        max(reading.read_at for reading in readings),
-    )
+    return PulseReading(at, merged, _names(readings), max(reading.read_at for reading in readings))
 
 
 def _between(first: PulseReading, last: PulseReading, trigger: str) -> dict[str, float]:

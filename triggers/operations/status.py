@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from operator import attrgetter
 from typing import Any
 
 from history.beside.control import Control
@@ -19,8 +20,9 @@ NOT_RUNNING, NO_CONSUMER = "NOT RUNNING", "NO CONSUMER REPORTS"
 #: The status of a trigger that would receive if its provider answered.
 AWAY = "PROVIDER AWAY"
 
-#: The status of a trigger in a consumer that stopped reporting without a goodbye.
-LOST = "LOST"
+#: The status of a trigger in a consumer that stopped reporting without a goodbye, and how many of these are
+#: shown: a service that dies again and again leaves many.
+LOST, MOST_LOST = "LOST", 10
 
 #: The state that proves obedience, in addition to the report of it; an error may suspend again immediately.
 _PROOFS = {
@@ -55,18 +57,21 @@ def _answer_row(beat: Beat, verb: Verb, number: int) -> dict[str, Any]:
     }
 
 
-def status_rows(trigger: str, overview: Overview, *, lost: Sequence[Beat] = ()) -> Iterator[dict[str, Any]]:
+def status_rows(trigger: str, overview: Overview) -> Iterator[dict[str, Any]]:
     """Yield the report of each running consumer of a trigger, or one row if there is none.
 
-    After these, yield the last reports of its ``lost`` consumers.
+    After these, yield the last reports of its lost consumers: the latest :data:`MOST_LOST`.
     """
-    gone = sorted((beat for beat in lost if beat.report.trigger == trigger), key=_by_name)
-    beats = sorted((beat for beat in overview.beats if beat.report.trigger == trigger), key=_by_name)
-    running = [beat for beat in beats if beat not in gone]
-    yield from map(_running_row, running)
+    lost = sorted(_of(trigger, overview.lost), key=attrgetter("beat_at"), reverse=True)
+    running = [beat for beat in _of(trigger, overview.beats) if beat not in lost]
+    yield from map(_running_row, sorted(running, key=_by_name))
     if not running:
         yield _idle_row(trigger, overview)
-    yield from map(_lost_row, gone)
+    yield from map(_lost_row, lost[:MOST_LOST])
+
+
+def _of(trigger: str, beats: Sequence[Beat]) -> list[Beat]:
+    return [beat for beat in beats if beat.report.trigger == trigger]
 
 
 def _running_row(beat: Beat) -> dict[str, Any]:

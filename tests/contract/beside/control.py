@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from history.beside import control
 from history.beside.control import REPORTS, Control, report_key
 from history.beside.kept import KeepsBeside
 from history.contract.common import ODD_NAMES, SHORT, TRIGGER, eventually, together
@@ -119,6 +120,22 @@ class ControlContract:
 
         await store.control.beat("token-1", [report()])
         assert len((await store.control.overview(silence=SHORT)).beats) == 1
+
+    async def test_who_is_silent_without_a_goodbye_is_lost_until_its_next_word(
+        self, store: KeepsBeside, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(control, "LOST_AFTER", SHORT)
+        await store.control.beat("token-1", [report("killed")])
+        await store.control.beat("token-2", [report("left", leaving=True)])
+        await store.control.beat("token-3", [report("guard", consumes=False)])
+
+        async def lost() -> bool:
+            return [beat.report for beat in (await store.control.overview()).lost] == [report("killed")]
+
+        await eventually(lost)
+        monkeypatch.setattr(control, "LOST_AFTER", NEVER)
+        await store.control.beat("token-4", [report("killed")])
+        assert list((await store.control.overview()).lost) == []
 
     async def test_a_beat_brings_the_orders_of_its_own_triggers(
         self, store: KeepsBeside, another: KeepsBeside

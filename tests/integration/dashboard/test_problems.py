@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from history.beside import control
 from history.beside.kept import KeepsBeside
 from history.bridge import drive
 from history.opening import open_history
-from history.store import control
 from history.store.control import Report, TriggerState, Trouble, TroubleKind, Verb
 from tests.fixtures.waiting import eventually
 from tests.integration.dashboard.browser import Browser, desk_during_an_outage, text_of
@@ -97,7 +97,7 @@ def test_a_consumer_that_took_another_token_is_not_lost(site: Site, monkeypatch:
 
     def has_another() -> bool:
         drive(site.store.control.beat("another", [Report(consumer="c-1", trigger="book")]))
-        return not site.app.state.operations.pulse.read().lost
+        return not site.app.state.operations.pulse.read().overview.lost
 
     viewer = site.signed_in(Role.VIEWER)
     assert eventually(lambda: problems(viewer) != [])

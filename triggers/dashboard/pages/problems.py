@@ -59,12 +59,12 @@ def problems_of(
     """
     problems, silent = [_away(source, waiting) for source in pulse.away], pulse.silent
     if reading is not None:
-        lost = {_key(beat) for beat in reading.lost}
+        lost = {_key(beat) for beat in reading.overview.lost}
         beats = [beat for beat in reading.overview.beats if beat.report.trigger not in silent]
         for name in sorted({beat.report.trigger for beat in beats}):
             heard = [beat for beat in beats if beat.report.trigger == name and _key(beat) not in lost]
             problems += _of_trigger(name, heard, waiting.get(name))
-        problems += [_lost(beat) for beat in reading.lost if beat.report.trigger not in silent]
+        problems += [_lost(beat) for beat in reading.overview.lost if beat.report.trigger not in silent]
     urgency = list(REMEDIES)
     return sorted(problems, key=lambda problem: (urgency.index(problem.kind), problem.name))
 

@@ -40,12 +40,11 @@ def trigger(visit: Visit) -> Response:
     """Show one trigger."""
     name = visit.trigger("name") or ""
     pulse = visit.operations.pulse
-    reading, source = pulse.known(), pulse.source_of(name)
-    overview = reading.overview
+    overview, source = pulse.known().overview, pulse.source_of(name)
     survey = last_survey(visit.operations)
     loaded = visit.operations.triggers.get(name)
     counts = overview.statistics.get(name)
-    rows = list(status_rows(name, overview, lost=reading.lost))
+    rows = list(status_rows(name, overview))
     return visit.show(
         "trigger.html",
         name=name,
