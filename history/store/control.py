@@ -227,6 +227,15 @@ class Overview:
         named |= {order.trigger for order in self.orders}
         return sorted(named | self.statistics.keys())
 
+    def running(self, trigger: str) -> list[Beat]:
+        """Return the reports of a trigger's consumers, without the lost ones."""
+        lost = {(beat.report.consumer, beat.beat_at) for beat in self.lost if beat.report.trigger == trigger}
+        return [
+            beat
+            for beat in self.beats
+            if beat.report.trigger == trigger and (beat.report.consumer, beat.beat_at) not in lost
+        ]
+
     def disabled(self, trigger: str) -> Order | None:
         """Return the command that disables a trigger; None if it is not disabled."""
         return _standing(self.orders, trigger, Verb.DISABLE)

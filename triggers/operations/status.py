@@ -1,4 +1,4 @@
-"""What the consumers of triggers report, and commands for them."""
+"""The reports of the consumers of triggers, and commands for them."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -58,20 +58,16 @@ def _answer_row(beat: Beat, verb: Verb, number: int) -> dict[str, Any]:
 
 
 def status_rows(trigger: str, overview: Overview) -> Iterator[dict[str, Any]]:
-    """Yield the report of each running consumer of a trigger, or one row if there is none.
-
-    After these, yield the last reports of its lost consumers: the latest :data:`MOST_LOST`.
-    """
-    lost = sorted(_of(trigger, overview.lost), key=attrgetter("beat_at"), reverse=True)
-    running = [beat for beat in _of(trigger, overview.beats) if beat not in lost]
-    yield from map(_running_row, sorted(running, key=_by_name))
-    if not running:
-        yield _idle_row(trigger, overview)
-    yield from map(_lost_row, lost[:MOST_LOST])
+    """Yield :func:`running_rows`, then the last reports of lost consumers: the latest :data:`MOST_LOST`."""
+    yield from running_rows(trigger, overview)
+    lost = [beat for beat in overview.lost if beat.report.trigger == trigger]
+    yield from map(_lost_row, sorted(lost, key=attrgetter("beat_at"), reverse=True)[:MOST_LOST])
 
 
-def _of(trigger: str, beats: Sequence[Beat]) -> list[Beat]:
-    return [beat for beat in beats if beat.report.trigger == trigger]
+def running_rows(trigger: str, overview: Overview) -> Sequence[dict[str, Any]]:
+    """Return the report of each running consumer of a trigger; one row if there is none."""
+    running = sorted(overview.running(trigger), key=_by_name)
+    return [_running_row(beat) for beat in running] or [_idle_row(trigger, overview)]
 
 
 def _running_row(beat: Beat) -> dict[str, Any]:

@@ -106,9 +106,8 @@ def run_in_bash(command: str, folder: Path, settings: Mapping[str, str], seconds
     with subprocess.Popen(words, cwd=folder, env=settings, stdout=subprocess.PIPE, text=True) as shell:
         try:
             return patiently(lambda longest: shell.communicate(timeout=longest)[0], seconds)
-        except subprocess.TimeoutExpired:
+        finally:
             shell.kill()
-            raise
 
 
 def in_path(programs: Path) -> str:

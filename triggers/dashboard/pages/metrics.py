@@ -20,7 +20,7 @@ from triggers.dashboard.operations import Operations
 from triggers.dashboard.pulse import PulseReading
 from triggers.dashboard.visit import ask_for_token, outage
 from triggers.metrics.exposition import gauge, verdicts
-from triggers.operations.status import AWAY, status_rows
+from triggers.operations.status import AWAY, running_rows
 
 
 class Metrics:
@@ -132,7 +132,7 @@ def _states(overview: Overview) -> Metric:
         "Consumers that live, by the state of the trigger",
         labels=["trigger", "state"],
     )
-    said = [row for name in overview.triggers() for row in status_rows(name, overview)]
+    said = [row for name in overview.triggers() for row in running_rows(name, overview)]
     counted = Counter((row["trigger"], row["state"]) for row in said if row["consumer"] is not None)
     for name in overview.triggers():
         for state in (*TriggerState, AWAY):

@@ -17,12 +17,12 @@ from triggers.dashboard.places import Waiting
 from triggers.dashboard.pulse import RATES
 from triggers.dashboard.survey import Survey
 from triggers.dashboard.visit import Visit
-from triggers.operations.status import AWAY, LOST, NO_CONSUMER, NOT_RUNNING, status_rows
+from triggers.operations.status import AWAY, NO_CONSUMER, NOT_RUNNING, running_rows
 
 #: The state of a trigger whose history does not answer the dashboard.
 HISTORY_AWAY = "HISTORY AWAY"
 
-#: What is known before a history has answered.
+#: The overview before a history has answered.
 _NOTHING = Overview(now=datetime.min.replace(tzinfo=UTC), beats=(), orders=(), statistics={})
 
 #: The states of a trigger, the most urgent state first.
@@ -133,8 +133,7 @@ def _row(
     waiting: Waiting | None,
     size: HistoryStats | None,
 ) -> TriggerRow:
-    said = [row for row in status_rows(name, overview) if row["state"] != LOST]
-    source = operations.pulse.source_of(name)
+    said, source = running_rows(name, overview), operations.pulse.source_of(name)
     worst: dict[str, Any] = min(said, key=lambda row: _WORST.index(row["state"]))
     if source.problem is not None:
         worst = {"state": HISTORY_AWAY, "reason": None, "since": source.away_since}

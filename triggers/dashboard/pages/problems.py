@@ -10,7 +10,7 @@ from history.store.control import Beat, TriggerState, Trouble, TroubleKind
 from triggers.dashboard.places import Waiting
 from triggers.dashboard.pulse import Pulse, PulseReading, Source
 
-#: What to do about a problem, by its kind; the most urgent first.
+#: The remedy for each kind of problem, the most urgent first.
 REMEDIES: Mapping[str, str] = {
     "history away": "Start it, or restore its network. Nothing is lost, and all goes on without help.",
     "provider away": "Start it, or restore its network. Nothing is lost, and all goes on without help.",
@@ -22,7 +22,7 @@ REMEDIES: Mapping[str, str] = {
     TroubleKind.PARKED_LOCALLY: "On that machine: doubtless parked list --local.",
 }
 
-#: What to do about a history that will not answer before somebody corrects it.
+#: The remedy if a history will not answer before somebody corrects it.
 CORRECT = "Correct that. The dashboard opens it again each second."
 
 
@@ -46,7 +46,7 @@ class PageProblem:
 
     @property
     def remedy(self) -> str:
-        """What to do about it."""
+        """The remedy."""
         return self.to_do or REMEDIES[self.kind]
 
 
@@ -59,18 +59,11 @@ def problems_of(
     """
     problems, silent = [_away(source, waiting) for source in pulse.away], pulse.silent
     if reading is not None:
-        lost = {_key(beat) for beat in reading.overview.lost}
-        beats = [beat for beat in reading.overview.beats if beat.report.trigger not in silent]
-        for name in sorted({beat.report.trigger for beat in beats}):
-            heard = [beat for beat in beats if beat.report.trigger == name and _key(beat) not in lost]
-            problems += _of_trigger(name, heard, waiting.get(name))
+        for name in sorted({beat.report.trigger for beat in reading.overview.beats} - silent):
+            problems += _of_trigger(name, reading.overview.running(name), waiting.get(name))
         problems += [_lost(beat) for beat in reading.overview.lost if beat.report.trigger not in silent]
     urgency = list(REMEDIES)
     return sorted(problems, key=lambda problem: (urgency.index(problem.kind), problem.name))
-
-
-def _key(beat: Beat) -> tuple[str, str, datetime]:
-    return beat.report.consumer, beat.report.trigger, beat.beat_at
 
 
 def _away(source: Source, waiting: Mapping[str, Waiting]) -> PageProblem:
@@ -112,7 +105,7 @@ def _of_trigger(name: str, beats: Sequence[Beat], waiting: Waiting | None) -> It
 
 
 def _of_consumers(name: str, kind: TroubleKind, reported: Sequence[tuple[Beat, Trouble]]) -> PageProblem:
-    """Put what several consumers tell of one trouble together."""
+    """Return one problem for the reports of several consumers on one trouble."""
     since = min(beat.beat_at - timedelta(seconds=trouble.elapsed) for beat, trouble in reported)
     count = sum(trouble.count for _, trouble in reported)
     cause = max(reported, key=lambda pair: pair[0].beat_at)[1].cause

@@ -1,4 +1,4 @@
-"""The rows of ``doubtless status``: running consumers, and those that were killed."""
+"""The rows of ``doubtless status``: running consumers, and killed consumers."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
