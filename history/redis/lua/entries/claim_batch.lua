@@ -34,16 +34,20 @@ local function show(value, begins, length, step)
 end
 
 -- Returns the key and the number of the bucket of each digest in a slice, and checks that they exist: a write to a
--- missing one would begin it again.
+-- missing one would begin it again. Digests of one bucket usually follow each other, so they share one text and one check.
 local function buckets_of(name, buckets, power)
-  local misses, missed, numbers, prefix = asked_for, {}, {}, KEYS[1] .. ':' .. name .. ':'
-  for i = 1, misses do
+  local misses, missed, keys, numbers, prefix, last, key = 0, {}, {}, {}, KEYS[1] .. ':' .. name .. ':', nil, nil
+  for i = 1, asked_for do
     local hash = take('>I4', digests, 16 * i - 15)
     --include shared/bucket
-    missed[i], numbers[i] = prefix .. text('%d', bucket), bucket
+    if bucket ~= last then
+      last, key, misses = bucket, prefix .. text('%d', bucket), misses + 1
+      missed[misses] = key
+    end
+    keys[i], numbers[i] = key, bucket
   end
   --include shared/there
-  return missed, numbers
+  return keys, numbers
 end
 
 -- Returns the content of a bucket for a digest; false or nil if it is not there.

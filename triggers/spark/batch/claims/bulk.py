@@ -107,17 +107,23 @@ class BulkClaim:
         """
         met, own = MetDigests(), self
 
-        def judge(columns: tuple[Array, ...]) -> Numbers:
-            nonlocal own
+        def hashed(columns: tuple[Array, ...]) -> tuple[Array, Numbers, Numbers, Numbers]:
             keys, partitions = columns
-            verdicts = np.full(len(keys), RowVerdict.ASIDE, np.int8)
             named = valid(keys)
-            if named.any():
-                own = own._in_partition(numbers(partitions))
-                verdicts[named] = own._of_any_order(keys if named.all() else only(keys, named), met)  # noqa: SLF001
+            known = keys if named.all() else only(keys, named)
+            return known, digests_of(known), named, numbers(partitions)
+
+        def judge(columns: tuple[Array, Numbers, Numbers, Numbers]) -> Numbers:
+            nonlocal own
+            known, lines, named, partitions = columns
+            verdicts = np.full(len(named), RowVerdict.ASIDE, np.int8)
+            if len(lines):
+                own = own._in_partition(partitions)
+                verdicts[named] = own._of_any_order(known, lines, met)  # noqa: SLF001
             return verdicts
 
-        yield from one_ahead(judge, batches)
+        # Hashes a batch while the batch before is claimed.
+        yield from one_ahead(judge, map(hashed, batches))
 
     def _in_partition(self, indexes: Numbers) -> "BulkClaim":
         """Return a claim under the owner of the partition that has these rows.
@@ -130,9 +136,8 @@ class BulkClaim:
             raise ValueError(f"rows of partition {index} among those of partition {self.partition}")
         return self if self.partition is not None else replace(self, partition=int(index))
 
-    def _of_any_order(self, keys: Array, met: MetDigests) -> Numbers:
+    def _of_any_order(self, keys: Array, lines: Numbers, met: MetDigests) -> Numbers:
         """Judge rows of a partition; copies of a row for the function are duplicates of it."""
-        lines = digests_of(keys)
         firsts_at = first_of_each(lines)
         asked = firsts_at == np.arange(len(lines))
         asked[asked] = ~met.has(lines[asked])
