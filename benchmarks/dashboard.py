@@ -32,8 +32,8 @@ from history.message import Message
 from history.store import CLAIM_BATCH
 from history.store.control import Counts
 from history.store.parking import Evidence, Parked, ParkedKind
+from triggers.consumer.loaded import keep_what_is_loaded
 from triggers.dashboard import Access, Role, Token, create_app
-from triggers.dashboard.command import keep_what_is_loaded
 from triggers.dashboard.operations import Operations
 from triggers.dashboard.pulse import FRESH
 from triggers.dashboard.rendering import load_templates

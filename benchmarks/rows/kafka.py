@@ -68,7 +68,7 @@ def _consume_batches(work: Topic, messages: int) -> None:
             consumer.stop()
 
     consumer = Consumer([idle], work.url)
-    consumer.run()
+    consumer.run(signals=True)  # as doubtless run does
 
 
 def _subscribed(work: Topic, make: Any, **own: Any) -> Any:

@@ -62,7 +62,7 @@ class Work:
                 consumer.stop()
 
         consumer = Consumer([idle], self.url + query)
-        consumer.run()
+        consumer.run(signals=True)  # as doubtless run does
 
 
 #: The longest time of a round, in seconds.

@@ -22,6 +22,7 @@ from triggers.consumer.crew import count_receivers, make_workers
 from triggers.consumer.drain import WATCH_PAUSE, DrainSignals, Watch
 from triggers.consumer.gate import Gate
 from triggers.consumer.housekeeping import Housekeeping, Monitors, keep_alive
+from triggers.consumer.loaded import keep_what_is_loaded
 from triggers.consumer.options import (
     AnyTrigger,
     check_options,
@@ -142,6 +143,8 @@ class ConsumerCore(Controllable):
         try:
             housekeeping, workers = self._make()
             self._begin_watch()
+            if signals:  # so this process belongs to the consumer
+                keep_what_is_loaded()
             with drain if signals else nullcontext(), self._endpoint or nullcontext():
                 watch = Watch(workers, drain, until_idle=until_idle, parent=self._parent)
                 await self._consume(housekeeping, workers, watch, started)
@@ -343,7 +346,8 @@ class Consumer(ConsumerCore):
         """Consume until :meth:`stop`, a signal, or ``until_idle`` seconds without a message.
 
         ``started`` is called once, after all settings were accepted and before the first message.
-        Without ``signals``, a KeyboardInterrupt also drains the consumer. It is raised after that.
+        With ``signals``, the process belongs to the consumer: signals drain it, and what is loaded so far is
+        not garbage collected. Without, a KeyboardInterrupt also drains the consumer. It is raised after that.
 
         Raises:
             ConfigurationError: a history or consumer name cannot be used, or it has run already.
@@ -376,6 +380,7 @@ class AsyncConsumer(ConsumerCore):
         """Consume until :meth:`stop`, a signal, or ``until_idle`` seconds without a message.
 
         ``started`` is called once, after all settings were accepted and before the first message.
+        With ``signals``, the process belongs to the consumer, as for ``Consumer``.
 
         Raises:
             ConfigurationError: a history or consumer name cannot be used, or it has run already.

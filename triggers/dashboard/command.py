@@ -1,7 +1,6 @@
 """``doubtless dashboard``: serve it until a signal comes."""
 
 import errno
-import gc
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +22,7 @@ from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import HISTORY_OPTION, opened
 from triggers.cli.shared.output import CliState
 from triggers.configuration import Configuration
+from triggers.consumer.loaded import keep_what_is_loaded
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.access.settings import Access, ProxyHeader, Token, TokenFile
@@ -259,13 +259,3 @@ def _serve(
             server.run(sockets=[listening])
         except KeyboardInterrupt as stopped:  # which uvicorn raises after it has ended
             raise typer.Exit(130) from stopped
-
-
-def keep_what_is_loaded() -> None:
-    """Exclude the loaded objects from Python's garbage collection.
-
-    A pass over all of them takes a tenth of a second, for which every page waits; counting parked messages
-    would cause it repeatedly.
-    """
-    gc.collect()
-    gc.freeze()

@@ -1,6 +1,7 @@
 """The consumer behind both forms: what it closes, the names of its threads, and how it is cancelled."""
 
 import asyncio
+import gc
 import threading
 import time
 from typing import Any
@@ -48,6 +49,22 @@ def run(history: "str | Closing", *, blocking: bool) -> None:
         await AsyncConsumer(triggers, MemoryProvider(), history=history).run(until_idle=0.01)
 
     asyncio.run(run_async())
+
+
+@pytest.mark.parametrize("signals", [True, False])
+def test_only_a_consumer_that_has_the_process_to_itself_spares_what_is_loaded_the_garbage_collection(
+    *, signals: bool
+) -> None:
+    @trigger("orders", history=None)
+    def work(message: Message) -> None: ...
+
+    gc.unfreeze()
+    try:
+        Consumer([work], MemoryProvider()).run(signals=signals, until_idle=0.01)
+
+        assert (gc.get_freeze_count() > 1000) is signals
+    finally:
+        gc.unfreeze()
 
 
 @pytest.mark.parametrize("blocking", [True, False])
