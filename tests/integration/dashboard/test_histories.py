@@ -480,8 +480,35 @@ def test_a_lot_whose_file_does_not_exist_yet_is_empty_until_a_message_is_parked(
     assert metrics_of_parked(operator) == {"mail": 1}
 
 
-def test_a_lot_that_no_other_process_can_open_is_an_outage(site: Site) -> None:
-    @trigger("mails", name="mail", history=site.store, parking="memory://")
+@pytest.mark.parametrize("url", ["memory://", "sqlite:///:memory:", "env:LOT"])
+def test_a_lot_in_the_memory_of_a_consumer_is_not_an_outage(
+    site: Site, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOT", "memory://")
+
+    @trigger("mails", name="mail", history=site.store, parking=url)
+    def mail(order: Order) -> None:
+        raise AssertionError(order)
+
+    drive(site.store.claim("mail", ["mail-1"], "worker-1"))
+    site.serve([mail])
+    operator = site.signed_in(Role.OPERATOR)
+    pages = [operator.page(path) for path in ("/", "/triggers", "/parked", "/failures", "/trigger?name=mail")]
+    message = operator.get("/message?trigger=mail&id=mail-1")
+
+    assert not [page for page in pages if "data-problem" in page or 'role="alert"' in page]
+    assert message.status_code == 404
+    assert "in the memory of its consumer" in message.text
+    assert "in the memory of its consumer" in pages[2]
+    assert "Nobody is waiting" not in pages[2]
+    assert "in the memory of its consumer" in pages[4]
+    assert parked_shown(operator) == "-"
+    assert metrics_of_parked(operator) == {}
+    assert 'parked_oldest_seconds{trigger="mail"}' not in operator.get("/metrics").text
+
+
+def test_a_lot_that_cannot_be_opened_is_an_outage(site: Site) -> None:
+    @trigger("mails", name="mail", history=site.store, parking="env:NO_SUCH_LOT")
     def mail(order: Order) -> None:
         raise AssertionError(order)
 
@@ -489,4 +516,4 @@ def test_a_lot_that_no_other_process_can_open_is_an_outage(site: Site) -> None:
     operator = site.signed_in(Role.OPERATOR)
 
     assert operator.get("/message?trigger=mail&id=mail-1").status_code == 503
-    assert "lives in one process only" in operator.page("/")
+    assert "NO_SUCH_LOT" in operator.page("/")

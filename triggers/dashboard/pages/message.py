@@ -26,15 +26,16 @@ from triggers.operations.resolving import ResolverAnswer
 
 def message(visit: Visit) -> Response:
     """Show a parked message."""
-    parked = _asked_for(visit, visit.trigger(), visit.asked("id"))
-    return _gone(visit) if parked is None else _shown(visit, parked)
+    trigger = visit.trigger()
+    parked = _asked_for(visit, trigger, visit.asked("id"))
+    return _gone(visit, trigger) if parked is None else _shown(visit, parked)
 
 
 def resolve(visit: Visit) -> Response:
     """Show a parked message with its resolver's present answer; change nothing."""
     parked = _asked_for(visit, visit.given("trigger"), visit.given("id"))
     if parked is None:
-        return _gone(visit)
+        return _gone(visit, visit.given("trigger"))
     trigger = visit.operations.triggers.get(parked.trigger_name)
     return _shown(visit, parked, visit.operations.questions.ask(trigger, parked))
 
@@ -45,7 +46,9 @@ def _asked_for(visit: Visit, trigger: str | None, id_: str | None) -> Parked | N
     return parked if parked is not None and parked.id == id_ else None
 
 
-def _gone(visit: Visit) -> Response:
+def _gone(visit: Visit, trigger: str | None) -> Response:
+    if (where := visit.operations.unseen(trigger or "")) is not None:
+        return visit.problem(404, "This message cannot be shown", f"What {trigger} parks is {where}.")
     text = "It was decided, or closed because its original has completed. The decisions say more."
     return visit.problem(404, "This message is not parked any more", text)
 
@@ -103,7 +106,7 @@ def comment(visit: Visit) -> Response:
     """Add somebody's comment on a parked message, or assign the message."""
     parked = _asked_for(visit, visit.given("trigger"), visit.given("id"))
     if parked is None:
-        return _gone(visit)
+        return _gone(visit, visit.given("trigger"))
     trigger, assign = parked.trigger_name, visit.given("assign")
     comments = visit.operations.lot_of(trigger).comments
     before = drive(comments.assigned(trigger, [parked.id])).get(parked.id, "")
