@@ -1,15 +1,12 @@
 """The common objects of all pages: the history, the triggers, the counts, and the running jobs."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
 from history.beside.kept import KeepsBeside, beside_of, needed_beside
 from history.errors import ConfigurationError
 from history.store import HistoryStore
-from history.support.references import dereferenced
-from history.support.urls import is_of_one_process
 from triggers.configuration import Configuration
 from triggers.configuration.hiding import hidden
 from triggers.consumer.options import AnyTrigger
@@ -20,7 +17,7 @@ from triggers.dashboard.pulse import Pulse, Source
 from triggers.dashboard.questions import Questions
 from triggers.dashboard.survey import Surveys
 from triggers.operations.journals import Journals
-from triggers.operations.looking import open_to_look
+from triggers.operations.looking import is_in_memory, open_to_look
 from triggers.operations.sizes import STORES, StoreCost, bytes_of
 from triggers.security.recorder import Recorder
 from triggers.service.options import CONSUMERS_DEFAULT, ConsumersDefault, HistorySource
@@ -202,16 +199,9 @@ def _others(history: str, store: HistoryStore, triggers: Sequence[AnyTrigger]) -
         others[key].names.append(trigger.name)
     for trigger in triggers:
         parking = trigger.settings.parking
-        if isinstance(parking, str) and parking != history and not _is_in_memory(parking):
+        if isinstance(parking, str) and parking != history and not is_in_memory(parking):
             others.setdefault(parking, _lot_at(parking)).parks.append(trigger.name)
     return list(others.values())
-
-
-def _is_in_memory(url: str) -> bool:
-    """Whether no other process can open a lot. It is no outage: the lot is where the trigger wants it."""
-    with suppress(ConfigurationError, ValueError):  # opening it says what is wrong
-        return is_of_one_process(dereferenced(url, "parking"))
-    return False
 
 
 def _at(url: str) -> Source:
