@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from threading import TIMEOUT_MAX
 from typing import Any
+from urllib.parse import parse_qsl
 
 import redis
 import redis.asyncio
@@ -33,6 +34,24 @@ _TIMEOUTS = ("socket_timeout", "socket_connect_timeout")
 
 #: The options of a URL that are whole numbers, each with the least that makes sense.
 _NUMBERS = {"db": 0, "health_check_interval": 0, "max_connections": 1, "socket_read_size": 1}
+
+#: The options of redis-py that are objects; a URL can only hold their text, on which a connection would fail.
+_OBJECTS = frozenset(
+    {
+        "command_packer",
+        "credential_provider",
+        "encoder_class",
+        "event_dispatcher",
+        "maint_notifications_config",
+        "oss_cluster_maint_notifications_handler",
+        "parser_class",
+        "redis_connect_func",
+        "retry",
+        "retry_on_error",
+        "socket_keepalive_options",
+        "socket_type",
+    }
+)
 
 _UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
 
@@ -64,7 +83,7 @@ def open_client(
 
 
 def _open(url: str, *, setting: str, asyncio: bool, connect: float, answer: float) -> Any:
-    _check_numbers(url, setting)
+    _check_options(url, setting)
     retry: Any = redis.asyncio.retry.Retry if asyncio else redis.retry.Retry
     options = {"socket_timeout": answer, "socket_connect_timeout": connect, "retry": retry(NoBackoff(), 0)}
     try:
@@ -86,8 +105,12 @@ def _open(url: str, *, setting: str, asyncio: bool, connect: float, answer: floa
     return client
 
 
-def _check_numbers(url: str, setting: str) -> None:
-    """Refuse numbers that redis-py, a socket or the server would refuse at the first use."""
+def _check_options(url: str, setting: str) -> None:
+    """Refuse what redis-py, a socket or the server would refuse at the first use."""
+    given = parse_qsl(split_url(url).query, keep_blank_values=True)
+    for name in (name for name, _ in given if name in _OBJECTS):
+        problem = f"{name} in its URL cannot be used: it is not a text or a number"
+        raise ConfigurationError(setting, problem, "leave it out")
     for name, least in _NUMBERS.items():
         text = split_option(url, name)[1]
         if not text:

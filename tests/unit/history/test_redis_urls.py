@@ -83,6 +83,15 @@ def test_a_number_that_no_server_and_no_socket_takes_is_refused_and_named(
         opening(url.format(number))
 
 
+@pytest.mark.parametrize("opening", [RedisHistory.from_url, open_provider])
+@pytest.mark.parametrize("option", ["retry", "retry_on_error", "socket_type", "maint_notifications_config"])
+def test_an_option_that_is_an_object_is_refused_in_a_url(
+    opening: Callable[[str], object], option: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"{option} in its URL cannot be used"):
+        opening(f"redis://a?{option}=3")
+
+
 @pytest.mark.parametrize("url", ["postgresql://a:{}/b", "postgresql:///b?host=a&port={}"])
 @pytest.mark.parametrize("port", ["0", "65536", "9" * 400], ids=len)
 def test_a_port_that_no_server_has_is_refused(url: str, port: str) -> None:
