@@ -75,8 +75,14 @@ BUSY_TIMEOUT_SECONDS = 10.0
 #: The longest that SQLite can count, in milliseconds as a 32-bit number: with a longer one it would not wait.
 LONGEST_BUSY_TIMEOUT = 2_147_483
 
-#: The ports that a server can have.
-_PORTS = range(1, 65_536)
+#: The numbers that a socket may take, by the option of libpq; no system takes others.
+_NUMBERS = {
+    "port": range(1, 65_536),
+    "keepalives_idle": range(32_768),
+    "keepalives_interval": range(32_768),
+    "keepalives_count": range(128),
+    "tcp_user_timeout": range(2**31),
+}
 
 #: After how many pages of 4 KiB SQLite copies its write-ahead log into the file.
 CHECKPOINT_PAGES = 8000
@@ -119,15 +125,18 @@ def open_engine(url: str | URL, *, asyncio: bool, options: Sequence[str] = ("cir
     return _open_engine(url, asyncio=asyncio, options=options)
 
 
-def _check_ports(url: URL) -> None:
-    """Refuse a port that no server has; libpq would report it as an outage."""
-    given = url.query.get("port", ())
-    texts = ",".join([given] if isinstance(given, str) else given).split(",")
-    ports = [*filter(None, texts), *([] if url.port is None else [str(url.port)])]
-    for port in ports:
-        if not (port.isdecimal() and len(port) <= len(str(_PORTS[-1])) and int(port) in _PORTS):
-            problem = f"the port in its URL must be a number from 1 to {_PORTS[-1]}, not {port[:50]!r}"
-            raise ConfigurationError("history", problem, "correct it, or leave it out")
+def _check_numbers(url: URL) -> None:
+    """Refuse numbers that no socket takes; libpq would report them as an outage."""
+    port = [] if url.port is None else [str(url.port)]
+    for name, allowed in _NUMBERS.items():
+        given = url.query.get(name, ())
+        texts = ",".join([given] if isinstance(given, str) else given).split(",")
+        for text in [*filter(None, texts), *(port if name == "port" else [])]:
+            is_number = text.isdecimal() and len(text) <= len(str(allowed[-1]))
+            if not is_number or int(text) not in allowed:
+                least, most = allowed[0], allowed[-1]
+                problem = f"the {name} in its URL must be a number from {least} to {most}, not {text[:50]!r}"
+                raise ConfigurationError("history", problem, "correct it, or leave it out")
 
 
 def open_twin(engine: AnyEngine, *, asyncio: bool) -> AnyEngine:
@@ -169,7 +178,7 @@ def _open_engine(
         refuse_unknown(parsed.query, (*options, *SQLITE_OPTIONS, *files), "history")
         engine = _open_sqlite(parsed, asyncio=asyncio, connect_args=connect_args)
     elif parsed.drivername in {"postgres", "postgresql", "postgresql+psycopg", "postgresql+psycopg_async"}:
-        _check_ports(parsed)
+        _check_numbers(parsed)
         engine = open_postgresql(parsed, asyncio=asyncio, connect_args=connect_args)
     else:
         raise ConfigurationError(

@@ -99,6 +99,16 @@ def test_a_port_that_no_server_has_is_refused(url: str, port: str) -> None:
         SqlHistory.from_url(url.format(port))
 
 
+@pytest.mark.parametrize(
+    "option",
+    ["keepalives_idle=32768", "keepalives_interval=-1", "keepalives_count=x", "tcp_user_timeout=1e9"],
+)
+def test_an_option_of_postgresql_that_no_socket_takes_is_refused(option: str) -> None:
+    name = option.partition("=")[0]
+    with pytest.raises(ConfigurationError, match=f"history: the {name} in its URL must be a number from 0"):
+        SqlHistory.from_url(f"postgresql://a/b?{option}")
+
+
 @pytest.mark.parametrize("opening", [RedisHistory.from_url, open_provider])
 @pytest.mark.parametrize("option", ["socket_timeout", "socket_connect_timeout"])
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "1e10"])
