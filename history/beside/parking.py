@@ -161,6 +161,11 @@ class Parking:
                 labels += await self._labels(name, [record for record in stored if record is not None])
         return oldest_first(label for label in labels if label.uuid == wanted)
 
+    async def holds(self, trigger: str, labels: Sequence[ParkedLabel]) -> Sequence[bool]:
+        """Return whether each message is still parked; at most :data:`~history.store.CLAIM_BATCH` of them."""
+        stored = await self._records.get(trigger, LABELS, [_key(label) for label in labels])
+        return [record is not None for record in stored]
+
     async def remove(self, parked: Parked | ParkedLabel) -> bool:
         """Remove a message after its decision; False if it was already gone."""
         changes = _removal(parked)

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
 from time import monotonic
 from typing import Protocol
 
@@ -16,6 +15,7 @@ from triggers.consumer.receivers import LazyReceiver, SharedReceiver
 from triggers.pipeline.protocol import Pipeline
 from triggers.providers.provider import (
     AT_ONCE,
+    LAST_CALLS,
     NO_CAPABILITIES,
     Capabilities,
     Limits,
@@ -40,7 +40,7 @@ SUSPENDED_PAUSE = 0.2
 LATE = 2.0
 
 #: How long one call waits for a first message; within this time a worker notices that it is to stop.
-RECEIVE_WAIT = timedelta(seconds=0.5)
+RECEIVE_WAIT = LAST_CALLS / 2
 
 #: How long a worker goes on with fetched messages before it looks after everything else, in seconds.
 ROUND = 0.5

@@ -17,10 +17,15 @@ from triggers.dashboard.pulse import Pulse, Source
 from triggers.dashboard.questions import Questions
 from triggers.dashboard.survey import Surveys
 from triggers.operations.journals import Journals
-from triggers.operations.looking import open_to_look
+from triggers.operations.looking import is_in_memory, open_to_look
 from triggers.operations.sizes import STORES, StoreCost, bytes_of
 from triggers.security.recorder import Recorder
 from triggers.service.options import CONSUMERS_DEFAULT, ConsumersDefault, HistorySource
+
+#: Where messages may be parked that the dashboard cannot show, and what to do.
+IN_MEMORY = "in the memory of its consumer, which no other process can read"
+IN_LOT_OF_CODE = "in a lot that its code made, which the dashboard cannot open"
+IN_LOCAL_FILE = "in a local file of its machine: see doubtless parked list --local there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +114,25 @@ class Operations:
     def sees_parked(self, trigger: str) -> bool:
         """Whether its messages are parked where the dashboard looks.
 
-        They may also be in a local file, in a lot that only the module can reach, or in a file that does not
-        exist on this machine.
+        They may also be in a file that does not exist on this machine, or where :meth:`unseen` says.
         """
         loaded = self.triggers.get(trigger)
+        if loaded is not None and isinstance(loaded.settings.parking, str):
+            lot = self.pulse.lot_source_of(trigger)
+            return trigger in lot.parks and lot.store is not None
+        return self.unseen(trigger) is None
+
+    def unseen(self, trigger: str) -> str | None:
+        """Say where its messages are parked if the dashboard can never look there; None if it can."""
+        loaded = self.triggers.get(trigger)
         if loaded is None:
-            return True
-        if isinstance(loaded.settings.parking, str):
-            return self.pulse.lot_source_of(trigger).store is not None
-        return loaded.settings.parking is None and loaded.has_history
+            return None
+        parking = loaded.settings.parking
+        if isinstance(parking, str):
+            return None if trigger in self.pulse.lot_source_of(trigger).parks else IN_MEMORY
+        if parking is not None:
+            return IN_LOT_OF_CODE
+        return None if loaded.has_history else IN_LOCAL_FILE
 
     def parked(self, trigger: str, counts: Mapping[str, int]) -> int | None:
         """Return how many messages of a trigger are parked; None if that is not known."""
@@ -184,7 +199,7 @@ def _others(history: str, store: HistoryStore, triggers: Sequence[AnyTrigger]) -
         others[key].names.append(trigger.name)
     for trigger in triggers:
         parking = trigger.settings.parking
-        if isinstance(parking, str) and parking != history:
+        if isinstance(parking, str) and parking != history and not is_in_memory(parking):
             others.setdefault(parking, _lot_at(parking)).parks.append(trigger.name)
     return list(others.values())
 

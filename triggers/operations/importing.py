@@ -7,7 +7,8 @@ again closes it as a duplicate.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import uuid4
@@ -21,6 +22,7 @@ from history.message import Message
 from history.store.parking import Evidence, Parked, ParkedKind, encodable, parked_id
 from triggers.consumer.options import AnyTrigger
 from triggers.operations.letters import Letter, read_letter
+from triggers.operations.looking import is_in_memory, open_to_look
 from triggers.pipeline.parking.lot import copies_of
 from triggers.providers.provider import Arrival, Provider, Received, Receiver, Unreadable
 from triggers.service.identity import read_identity
@@ -56,8 +58,9 @@ class Imported:
 class Import:
     """An import from one dead-letter destination.
 
-    ``stores`` returns the history of a trigger. It ends after ``limit`` letters, or if none has come for
-    ``until_idle`` seconds.
+    ``stores`` returns the history of a trigger. Letters are parked beside it, or in the lot that ``parking=``
+    names. A lot in the memory of a consumer, or that code made, is not used: nobody could see the letters.
+    It ends after ``limit`` letters, or if none has come for ``until_idle`` seconds.
 
     Raises:
         ConfigurationError: one of the triggers receives from the destination: its messages are not dead.
@@ -93,13 +96,33 @@ class Import:
 
         Raises:
             UnavailableError: the provider or a history does not answer: the other letters stay there.
+            ConfigurationError: a lot cannot be opened: all letters stay there.
         """
+        with self._opened_lots() as lots:
+            return self._run(receiver, lots)
+
+    @contextmanager
+    def _opened_lots(self) -> Generator[Mapping[str, Parking]]:
+        """Open the lots that triggers name; return them by trigger."""
+        named = {trigger.name: trigger.settings.parking for trigger in self.triggers}
+        urls = {name: url for name, url in named.items() if isinstance(url, str) and not is_in_memory(url)}
+        stores: dict[str, KeepsBeside] = {}
+        try:
+            for url in urls.values():
+                if url not in stores:
+                    stores[url] = open_to_look("parking", url, makes=True)
+            yield {name: stores[url].parking for name, url in urls.items()}
+        finally:
+            for store in stores.values():
+                drive(store.close())
+
+    def _run(self, receiver: Receiver, lots: Mapping[str, Parking]) -> Imported:
         imported, unparked = Imported(), list[Received]()
         idle_since = alive_at = time.monotonic()
         try:
             while not self._is_over(imported, unparked) and time.monotonic() - idle_since <= self.until_idle:
                 received = drive(receiver.receive(self._wanted(imported), LOOK))
-                unparked += self._take_in(receiver, received, imported)
+                unparked += self._take_in(receiver, received, imported, lots)
                 now = time.monotonic()
                 idle_since = now if received else idle_since
                 if unparked and now - alive_at > receiver.keep_alive_interval.total_seconds():
@@ -118,7 +141,11 @@ class Import:
         return PIECE if self.limit is None else min(PIECE, self.limit - imported.total)
 
     def _take_in(
-        self, receiver: Receiver, received: Sequence[Received], imported: Imported
+        self,
+        receiver: Receiver,
+        received: Sequence[Received],
+        imported: Imported,
+        lots: Mapping[str, Parking],
     ) -> Sequence[Received]:
         """Park letters and acknowledge them; return the letters of no known trigger."""
         mine: dict[str, list[tuple[Received, Letter | None]]] = {}
@@ -131,7 +158,7 @@ class Import:
             else:
                 mine.setdefault(trigger.name, []).append((delivery, letter))
         for name, some in mine.items():
-            self._park(name, some)
+            self._park(name, some, lots.get(name))
             drive(receiver.acknowledge([delivery for delivery, _ in some]))
             imported.parked[name] += len(some)
         return others
@@ -145,17 +172,20 @@ class Import:
         candidates = from_there or self.triggers
         return candidates[0] if len(candidates) == 1 else None
 
-    def _park(self, name: str, letters: Sequence[tuple[Received, Letter | None]]) -> None:
+    def _park(
+        self, name: str, letters: Sequence[tuple[Received, Letter | None]], apart: Parking | None
+    ) -> None:
         store = self.stores(name)
+        lot = apart or store.parking
         (trigger,) = (declared for declared in self.triggers if declared.name == name)
         messages = [self._parked(trigger, letter) for _, letter in letters if letter is not None]
         # A copy that is parked already says more than a letter: why the service failed, and where.
-        new = [message for message in messages if drive(store.parking.get(message.id, trigger=name)) is None]
+        new = [message for message in messages if drive(lot.get(message.id, trigger=name)) is None]
         if new:
-            drive(store.parking.park(_with_evidence(store, name, new)))
+            drive(lot.park(_with_evidence(store, name, new)))
         for delivery, _ in letters:
             if isinstance(delivery, Unreadable):
-                self._park_raw(store.parking, name, delivery)
+                self._park_raw(lot, name, delivery)
 
     def _parked(self, trigger: AnyTrigger, letter: Letter) -> Parked:
         message = _of_trigger(trigger, letter, self.destination)

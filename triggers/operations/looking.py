@@ -1,7 +1,7 @@
 """Open what a person wants to look into: a store that outlives a process, and exists."""
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import SplitResult
 
@@ -55,6 +55,13 @@ def named(option: str, remedy: str) -> Generator[None]:
         raise
     except ValueError as error:
         raise ConfigurationError(option, str(error), f"use {remedy}") from error
+
+
+def is_in_memory(url: str) -> bool:
+    """Whether a URL names the memory of a process, which no other process can open."""
+    with suppress(ConfigurationError, ValueError):  # opening it says what is wrong
+        return is_of_one_process(dereferenced(url, "url"))
+    return False
 
 
 def refuse_memory(option: str, url: str) -> None:

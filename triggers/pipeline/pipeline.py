@@ -68,6 +68,7 @@ from triggers.pipeline.sharing.pace import Pace, pace_of
 from triggers.pipeline.sharing.turn import Turns, turns_of
 from triggers.pipeline.tries import Tries
 from triggers.providers.provider import (
+    LAST_CALLS,
     Answers,
     Arrival,
     Capabilities,
@@ -228,7 +229,7 @@ class MessagePipeline:
         removal = None
         if self.transactions is not None and not at_once:
             removal = await self.transactions.removal(can.sharing_transactions, runs)
-        outcomes = await self._handle_runs(list(runs), removal)
+        outcomes = [self._after_all_calls(one) for one in await self._handle_runs(list(runs), removal)]
         answers: Answers = [] if at_once else list(zip(arrivals, outcomes, strict=True))
         if removal is not None:
             answers = [pair for run, pair in zip(runs, answers, strict=True) if run not in removal.gone]
@@ -260,10 +261,21 @@ class MessagePipeline:
         """Handle one message and answer it: as :meth:`_deliver_some`, with fewer calls."""
         outcome = await self._handle_run(self._begin(arrival.message))
         if not outcome.acknowledge:
+            outcome = self._after_all_calls(outcome)
             await receiver.recover([arrival], timedelta(seconds=outcome.recover_after))
         elif self.turns is None or not await self.turns.acknowledge([arrival]):
             await receiver.acknowledge([arrival])
         return outcome
+
+    def _after_all_calls(self, outcome: Outcome) -> Outcome:
+        """Let a message that suspends its trigger come back after the last calls of the other workers.
+
+        They would give it back, and each time counts as a delivery of a message that never ran. An ordered
+        trigger gives its messages back in order and immediately, and only one of its workers receives.
+        """
+        if outcome.acknowledge or outcome.suspension is None or self.settings.ordered:
+            return outcome
+        return outcome._replace(recover_after=max(outcome.recover_after, LAST_CALLS.total_seconds()))
 
     async def handle(self, message: Message) -> Outcome:
         """Handle one message: a batch of one."""

@@ -25,7 +25,7 @@ from pydantic import BaseModel, ValidationError
 from history.errors import ConfigurationError
 from history.message import Message, PropertyValue
 from history.support.user_code import put_back
-from triggers.service.checking import check_text
+from triggers.service.checking import check_text, check_utf8
 
 #: A body: bytes, text, a JSON value, a pydantic model (as JSON), or a whole message.
 Body = bytes | str | dict[str, Any] | list[Any] | bool | int | float | BaseModel | None
@@ -99,6 +99,7 @@ def compose(destination: str, body: Body | Message, **options: Unpack[SendOption
         ConfigurationError: an option is wrong; the error names it and the remedy.
     """
     check_text("destination", destination, "name the queue, topic or stream")
+    check_utf8("destination", destination)
     chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     fields, kept = _fields(body)
     properties: dict[str, Any] = {**kept, **_mapping(chosen.pop("properties", {}))}

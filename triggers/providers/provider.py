@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 #: How long :meth:`Receiver.receive` waits for a first message by default.
 RECEIVE_WAIT = timedelta(seconds=1)
 
+#: After how long the workers of a trigger that closes have ended their last call: twice as long as it waits.
+LAST_CALLS = timedelta(seconds=1)
+
 #: No delay: the message may be delivered again immediately.
 AT_ONCE = timedelta(0)
 

@@ -50,6 +50,11 @@ def check_name(setting: str, value: Any) -> None:
         )
     if "\0" in value:
         raise ConfigurationError(setting, f"{shown(value)} holds a NUL", "PostgreSQL stores none: drop it")
+    check_utf8(setting, value)
+
+
+def check_utf8(setting: str, value: str) -> None:
+    """Refuse a text that no server could store, such as one with half a surrogate pair."""
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -10,7 +10,14 @@ from history.opening import refuse_unknown_scheme
 from history.support.urls import guarded, is_of_one_process
 from resolvers.bulk import AskedInBulk, BulkResolver, asking_in_bulk
 from resolvers.resolution import Resolver
-from triggers.service.checking import check_choice, check_duration, check_plain, check_text, check_whole
+from triggers.service.checking import (
+    check_choice,
+    check_duration,
+    check_plain,
+    check_text,
+    check_utf8,
+    check_whole,
+)
 from triggers.service.failures import Retry
 from triggers.service.options import CommonOptions
 from triggers.service.settings import TRIGGER_DEFAULTS, Settings
@@ -197,6 +204,7 @@ class BatchSettings:
             check_plain("parked_to", self.parked_to, "rows", "the number of a batch", remedy=remedy)
         if self.query is not None:
             check_text("query", self.query, "give the query's name")
+            check_utf8("query", self.query)
         if self.parking is not None:
             check_url("parking", self.parking)
         check_choice("storage", self.storage, StorageChoice)

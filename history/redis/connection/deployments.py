@@ -32,6 +32,9 @@ CLUSTER_REMEDY = "use redis+cluster://a:6379,b:6379"
 #: set the limit. Services that run in parallel would reach redis-py's own limit of 100.
 UNBOUNDED = 2**31
 
+#: The largest number that servers and sockets take: they store it in 32 bits.
+LARGEST = 2**31 - 1
+
 
 def open_sentinel(url: str, *, setting: str, asyncio: bool, **options: Any) -> Any:
     """Return a client of the server that Sentinel calls the master; each connection asks Sentinel again.
@@ -143,11 +146,14 @@ class LateCluster(redis.RedisCluster):
 
 
 def check_database(database: str, setting: str, remedy: str) -> None:
-    """Refuse a database that redis-py would silently take for 0."""
+    """Refuse a database that redis-py would silently take for 0, or that no server can have."""
     if database and not database.isdecimal():
         raise ConfigurationError(
             setting, f"the database in its URL must be a number, not {database!r}", remedy
         )
+    if len(database) > len(str(LARGEST)) or int(database or 0) > LARGEST:
+        problem = f"the database in its URL must be {LARGEST} or less, and has {len(database)} digits"
+        raise ConfigurationError(setting, problem, remedy)
 
 
 def _options(parts: SplitResult, path: str) -> dict[str, Any]:

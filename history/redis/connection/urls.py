@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from threading import TIMEOUT_MAX
 from typing import Any
+from urllib.parse import parse_qsl
 
 import redis
 import redis.asyncio
@@ -15,7 +16,13 @@ from redis.backoff import NoBackoff
 
 from history.circuit import is_on
 from history.errors import ConfigurationError
-from history.redis.connection.deployments import UNBOUNDED, check_database, open_cluster, open_sentinel
+from history.redis.connection.deployments import (
+    LARGEST,
+    UNBOUNDED,
+    check_database,
+    open_cluster,
+    open_sentinel,
+)
 from history.redis.connection.probe import pool_of
 from history.support.urls import guarded, split_option, split_url
 
@@ -24,6 +31,27 @@ OWN_OPTIONS = ("circuit", "durability")
 
 #: The options of a URL that are times.
 _TIMEOUTS = ("socket_timeout", "socket_connect_timeout")
+
+#: The options of a URL that are whole numbers, each with the least that makes sense.
+_NUMBERS = {"db": 0, "health_check_interval": 0, "max_connections": 1, "socket_read_size": 1}
+
+#: The options of redis-py that are objects; a URL can only hold their text, on which a connection would fail.
+_OBJECTS = frozenset(
+    {
+        "command_packer",
+        "credential_provider",
+        "encoder_class",
+        "event_dispatcher",
+        "maint_notifications_config",
+        "oss_cluster_maint_notifications_handler",
+        "parser_class",
+        "redis_connect_func",
+        "retry",
+        "retry_on_error",
+        "socket_keepalive_options",
+        "socket_type",
+    }
+)
 
 _UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
 
@@ -55,6 +83,7 @@ def open_client(
 
 
 def _open(url: str, *, setting: str, asyncio: bool, connect: float, answer: float) -> Any:
+    _check_options(url, setting)
     retry: Any = redis.asyncio.retry.Retry if asyncio else redis.retry.Retry
     options = {"socket_timeout": answer, "socket_connect_timeout": connect, "retry": retry(NoBackoff(), 0)}
     try:
@@ -74,6 +103,22 @@ def _open(url: str, *, setting: str, asyncio: bool, connect: float, answer: floa
             problem = f"{name} in its URL must be a number of seconds greater than 0, not {seconds!r}"
             raise ConfigurationError(setting, problem, "correct it, or leave it out")
     return client
+
+
+def _check_options(url: str, setting: str) -> None:
+    """Refuse what redis-py, a socket or the server would refuse at the first use."""
+    given = parse_qsl(split_url(url).query, keep_blank_values=True)
+    for name in (name for name, _ in given if name in _OBJECTS):
+        problem = f"{name} in its URL cannot be used: it is not a text or a number"
+        raise ConfigurationError(setting, problem, "leave it out")
+    for name, least in _NUMBERS.items():
+        text = split_option(url, name)[1]
+        if not text:
+            continue
+        is_number = text.isdecimal() and len(text) <= len(str(LARGEST))
+        if not is_number or not least <= int(text) <= LARGEST:
+            problem = f"{name} in its URL must be a whole number from {least} to {LARGEST}, not {text[:50]!r}"
+            raise ConfigurationError(setting, problem, "correct it, or leave it out")
 
 
 def _meant(name: str, options: Sequence[str]) -> str:

@@ -75,6 +75,15 @@ BUSY_TIMEOUT_SECONDS = 10.0
 #: The longest that SQLite can count, in milliseconds as a 32-bit number: with a longer one it would not wait.
 LONGEST_BUSY_TIMEOUT = 2_147_483
 
+#: The numbers that a socket may take, by the option of libpq; no system takes others.
+_NUMBERS = {
+    "port": range(1, 65_536),
+    "keepalives_idle": range(32_768),
+    "keepalives_interval": range(32_768),
+    "keepalives_count": range(128),
+    "tcp_user_timeout": range(2**31),
+}
+
 #: After how many pages of 4 KiB SQLite copies its write-ahead log into the file.
 CHECKPOINT_PAGES = 8000
 
@@ -116,6 +125,20 @@ def open_engine(url: str | URL, *, asyncio: bool, options: Sequence[str] = ("cir
     return _open_engine(url, asyncio=asyncio, options=options)
 
 
+def _check_numbers(url: URL) -> None:
+    """Refuse numbers that no socket takes; libpq would report them as an outage."""
+    port = [] if url.port is None else [str(url.port)]
+    for name, allowed in _NUMBERS.items():
+        given = url.query.get(name, ())
+        texts = ",".join([given] if isinstance(given, str) else given).split(",")
+        for text in [*filter(None, texts), *(port if name == "port" else [])]:
+            is_number = text.isdecimal() and len(text) <= len(str(allowed[-1]))
+            if not is_number or int(text) not in allowed:
+                least, most = allowed[0], allowed[-1]
+                problem = f"the {name} in its URL must be a number from {least} to {most}, not {text[:50]!r}"
+                raise ConfigurationError("history", problem, "correct it, or leave it out")
+
+
 def open_twin(engine: AnyEngine, *, asyncio: bool) -> AnyEngine:
     """Make another engine for the same database, with the ``connect_args`` of a caller's engine.
 
@@ -155,6 +178,7 @@ def _open_engine(
         refuse_unknown(parsed.query, (*options, *SQLITE_OPTIONS, *files), "history")
         engine = _open_sqlite(parsed, asyncio=asyncio, connect_args=connect_args)
     elif parsed.drivername in {"postgres", "postgresql", "postgresql+psycopg", "postgresql+psycopg_async"}:
+        _check_numbers(parsed)
         engine = open_postgresql(parsed, asyncio=asyncio, connect_args=connect_args)
     else:
         raise ConfigurationError(

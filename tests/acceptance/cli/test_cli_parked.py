@@ -379,3 +379,25 @@ def test_many_messages_are_run_over_the_same_connections(
         made = client.info("stats")["total_connections_received"] - before
     assert (answer.code, answer.out.count(": closed: ")) == (0, 20)
     assert made < 10
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["history of the consumer", "its own history"])
+def test_a_lot_apart_is_not_taken_for_the_history_of_what_runs(doubtless: InProcess, *, own: bool) -> None:
+    history, lot = (f"sqlite:///{doubtless.folder}/{name}.db" for name in ("history", "lot"))
+    named = f", history={history!r}" if own else ""
+    (doubtless.folder / "apart_shop.py").write_text(
+        "from triggers import Message, trigger\n"
+        f"@trigger('orders', name='book', parking={lot!r}{named})\n"
+        "def book(message: Message) -> None: open('done.txt', 'a').write(f'{message.uuid}\\n')\n"
+    )
+    entries, parked = open_history(history), open_history(lot)
+    drive(entries.complete("book", "u1", start(entries, "u1").fence))  # after it was parked
+    park(parked, aside("u1", 1))
+
+    answer = doubtless("parked", "run", "apart_shop", "-t", "book", "--yes", "--history", lot)
+
+    assert done(doubtless) == []
+    assert ids_in(parked) == ([] if own else ["u1u1"])
+    assert ("--history: book parks there" in answer.err) is not own
+    for store in (entries, parked):
+        drive(store.close())

@@ -16,6 +16,7 @@ from tests.fixtures.beside import kept_in
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.dashboard.browser import Browser, desk_during_an_outage, keys_of, text_of
 from tests.integration.dashboard.conftest import TOKENS, Order, Site
+from tests.integration.dashboard.test_api import bearer
 from tests.integration.dashboard.test_metrics import scraped
 from triggers import FatalError, trigger
 from triggers.dashboard import Access, Role, create_app, pulse, survey
@@ -220,7 +221,7 @@ def test_while_the_dashboards_history_is_away_the_rows_of_others_stay(
     assert message.status_code == 200
 
 
-def test_the_last_counts_of_a_history_that_went_away_stay_on_the_desk(
+def test_what_was_known_of_a_history_that_went_away_stays_on_the_pages(
     site: Site, private_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(survey, "PAUSE", 0.0)
@@ -232,7 +233,7 @@ def test_the_last_counts_of_a_history_that_went_away_stay_on_the_desk(
     def ship(order: Order) -> None:
         raise AssertionError(order)
 
-    two.park("parcel-1")
+    message = two.park("parcel-1")
     app = create_app(site.url, access=Access(tokens=list(TOKENS.values())), triggers=[ship], store=site.store)
     site.app = app
     browser = Browser(app)
@@ -240,8 +241,16 @@ def test_the_last_counts_of_a_history_that_went_away_stay_on_the_desk(
     assert eventually(lambda: ">ship</a>" in browser.page("/parked"))
 
     old = desk_during_an_outage(browser, private_redis)
+    private_redis.kill()
+    page = browser.get(f"/message?trigger=ship&id={message.id}")
+    private_redis.start()
 
     assert ">ship</a>" in old
+    assert page.status_code == 503
+    assert "data-again" in page.text
+    assert re.search(r"What was known \S+ \S+ ago", text_of(page.text))
+    assert "parcel-1" in page.text
+    assert "in doubt" in page.text
     browser.close()
     drive(two.second.close())
 
@@ -391,6 +400,32 @@ def test_a_decision_about_it_changes_the_lot_and_the_entry(
     assert "corrected" in text_of(operator.page("/decisions?trigger=mail"))
 
 
+def test_a_message_of_a_lot_that_answers_is_shown_while_its_history_is_away(
+    site: Site, tmp_path: Path, private_redis: RedisServer
+) -> None:
+    history, lot = f"{private_redis.url}?circuit=off", f"sqlite:///{tmp_path}/lot.db"
+
+    @trigger("mails", name="mail", history=history, parking=lot)
+    def mail(_: Order) -> None:
+        raise FatalError("no such address")
+
+    mail.handle(Message(body={"id": "mail-1"}, uuid="mail-1"))
+    mail.close()
+    site.serve([mail])
+    operator, store = site.signed_in(Role.OPERATOR), open_history(lot)
+    (message,) = drive(store.parking.list())
+
+    private_redis.kill()
+    page = operator.page(f"/message?trigger=mail&id={message.id}")
+    by_program = operator.get(f"/api/message?trigger=mail&id={message.id}", **bearer())
+    private_redis.start()
+    drive(store.close())
+
+    assert "no such address" in page
+    assert "nothing now: it does not answer" in text_of(page)
+    assert by_program.json()["uuid"] == "mail-1"
+
+
 def test_comments_are_kept_where_the_message_is_parked(apart: Apart) -> None:
     operator = apart.site.signed_in(Role.OPERATOR)
     message = drive(apart.lot.parking.list(trigger="mail"))[0]
@@ -480,8 +515,35 @@ def test_a_lot_whose_file_does_not_exist_yet_is_empty_until_a_message_is_parked(
     assert metrics_of_parked(operator) == {"mail": 1}
 
 
-def test_a_lot_that_no_other_process_can_open_is_an_outage(site: Site) -> None:
-    @trigger("mails", name="mail", history=site.store, parking="memory://")
+@pytest.mark.parametrize("url", ["memory://", "sqlite:///:memory:", "env:LOT"])
+def test_a_lot_in_the_memory_of_a_consumer_is_not_an_outage(
+    site: Site, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOT", "memory://")
+
+    @trigger("mails", name="mail", history=site.store, parking=url)
+    def mail(order: Order) -> None:
+        raise AssertionError(order)
+
+    drive(site.store.claim("mail", ["mail-1"], "worker-1"))
+    site.serve([mail])
+    operator = site.signed_in(Role.OPERATOR)
+    pages = [operator.page(path) for path in ("/", "/triggers", "/parked", "/failures", "/trigger?name=mail")]
+    message = operator.get("/message?trigger=mail&id=mail-1")
+
+    assert not [page for page in pages if "data-problem" in page or 'role="alert"' in page]
+    assert message.status_code == 404
+    assert "in the memory of its consumer" in message.text
+    assert "in the memory of its consumer" in pages[2]
+    assert "Nobody is waiting" not in pages[2]
+    assert "in the memory of its consumer" in pages[4]
+    assert parked_shown(operator) == "-"
+    assert metrics_of_parked(operator) == {}
+    assert 'parked_oldest_seconds{trigger="mail"}' not in operator.get("/metrics").text
+
+
+def test_a_lot_that_cannot_be_opened_is_an_outage(site: Site) -> None:
+    @trigger("mails", name="mail", history=site.store, parking="env:NO_SUCH_LOT")
     def mail(order: Order) -> None:
         raise AssertionError(order)
 
@@ -489,4 +551,4 @@ def test_a_lot_that_no_other_process_can_open_is_an_outage(site: Site) -> None:
     operator = site.signed_in(Role.OPERATOR)
 
     assert operator.get("/message?trigger=mail&id=mail-1").status_code == 503
-    assert "lives in one process only" in operator.page("/")
+    assert "NO_SUCH_LOT" in operator.page("/")

@@ -6,10 +6,11 @@ from typing import cast
 
 import pytest
 
+from history import open_history
 from history.bridge import drive
 from history.support.urls import origin
 from tests.fixtures.waiting import eventually
-from tests.integration.dashboard.browser import text_of
+from tests.integration.dashboard.browser import keys_of, text_of
 from tests.integration.dashboard.conftest import Site
 from tests.integration.dashboard.test_api import bearer
 from triggers import Message, open_provider, trigger
@@ -89,6 +90,28 @@ def test_dead_letters_are_parked_from_the_chosen_one_of_two_files(
     (parked,) = drive(site.store.parking.list())
     assert parked.message is not None
     assert parked.message.body == {"id": "of the other file"}
+
+
+@pytest.mark.parametrize("lot", ["sqlite:///{folder}/lot.db", "memory://letters"], ids=["file", "memory"])
+def test_dead_letters_are_parked_where_people_see_what_their_trigger_parks(
+    site: Site, file: str, tmp_path: Path, lot: str
+) -> None:
+    url = lot.format(folder=tmp_path)
+
+    @trigger("mails", name="mail", history=site.store, parking=url)
+    def mail(letter: dict[str, str]) -> None:
+        raise AssertionError(letter)
+
+    site.serve([mail], providers=[file])
+    operator = site.signed_in(Role.OPERATOR)
+
+    operator.send("/letters", **{"provider": origin(file), "trigger": "mail", "from": "queue://others"})
+
+    other = open_history(url)
+    here, there = (drive(store.parking.count(trigger="mail")) for store in (site.store, other))
+    assert (here, there) == ((1, 0) if url.startswith("memory") else (0, 1))
+    assert len(keys_of(operator.page("/parked"))) == 1
+    drive(other.close())
 
 
 def test_each_provider_has_an_address_of_its_own_without_secrets() -> None:

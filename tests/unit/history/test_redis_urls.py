@@ -63,6 +63,53 @@ def test_what_cannot_be_is_refused_when_it_is_opened(url: str, problem: str) -> 
 
 
 @pytest.mark.parametrize("opening", [RedisHistory.from_url, open_provider])
+@pytest.mark.parametrize("number", ["9" * 400, "9" * 5000, str(2**31)], ids=len)
+@pytest.mark.parametrize(
+    ("url", "part"),
+    [
+        ("redis://a/{}", "the database"),
+        ("redis+sentinel://a/orders/{}", "the database"),
+        ("redis://a?db={}", "db"),
+        ("unix:///a?db={}", "db"),
+        ("redis://a?health_check_interval={}", "health_check_interval"),
+        ("redis://a?max_connections={}", "max_connections"),
+        ("redis+cluster://a?socket_read_size={}", "socket_read_size"),
+    ],
+)
+def test_a_number_that_no_server_and_no_socket_takes_is_refused_and_named(
+    opening: Callable[[str], object], number: str, url: str, part: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"{part} in its URL must be .*{2**31 - 1}"):
+        opening(url.format(number))
+
+
+@pytest.mark.parametrize("opening", [RedisHistory.from_url, open_provider])
+@pytest.mark.parametrize("option", ["retry", "retry_on_error", "socket_type", "maint_notifications_config"])
+def test_an_option_that_is_an_object_is_refused_in_a_url(
+    opening: Callable[[str], object], option: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"{option} in its URL cannot be used"):
+        opening(f"redis://a?{option}=3")
+
+
+@pytest.mark.parametrize("url", ["postgresql://a:{}/b", "postgresql:///b?host=a&port={}"])
+@pytest.mark.parametrize("port", ["0", "65536", "9" * 400], ids=len)
+def test_a_port_that_no_server_has_is_refused(url: str, port: str) -> None:
+    with pytest.raises(ConfigurationError, match="history: the port in its URL must be a number from 1"):
+        SqlHistory.from_url(url.format(port))
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["keepalives_idle=32768", "keepalives_interval=-1", "keepalives_count=x", "tcp_user_timeout=1e9"],
+)
+def test_an_option_of_postgresql_that_no_socket_takes_is_refused(option: str) -> None:
+    name = option.partition("=")[0]
+    with pytest.raises(ConfigurationError, match=f"history: the {name} in its URL must be a number from 0"):
+        SqlHistory.from_url(f"postgresql://a/b?{option}")
+
+
+@pytest.mark.parametrize("opening", [RedisHistory.from_url, open_provider])
 @pytest.mark.parametrize("option", ["socket_timeout", "socket_connect_timeout"])
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "1e10"])
 @pytest.mark.parametrize("url", ["redis://a", "redis+sentinel://a/orders", "redis+cluster://a"])

@@ -19,7 +19,7 @@ from history.store.decisions import DecisionKind
 from history.store.parking import ParkedLabel
 from triggers.cli.parked.deciding import COLUMNS, carry_out, login, preview
 from triggers.cli.parked.options import LOCAL_OPTION, DecisionRequest, with_request, with_selection
-from triggers.cli.parked.running import described, run_all
+from triggers.cli.parked.running import described, refuse_lot_as_history, run_all
 from triggers.cli.shared.arguments import rate_of
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.embedded import history_or_file, provider_to_look_into
@@ -224,6 +224,8 @@ def run(
             raise barred[0][1]
         if barred:
             state.note(f"{module} cannot run, and leaves parked: {summary([label for label, _ in barred])}")
+        if store is not None and not request.local:
+            refuse_lot_as_history(store, runs)
         labels = [label for label, _ in runs]
         if request.dry_run or not labels:
             return preview(state, labels, request, lot=lot)

@@ -5,6 +5,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from history.beside.kept import KeepsBeside
 from history.beside.parking import Parking
 from history.bridge import drive
 from history.errors import ConfigurationError
@@ -16,11 +17,39 @@ from triggers.cli.parked.options import DecisionRequest
 from triggers.cli.shared.output import CliState
 from triggers.operations.choosing import summary
 from triggers.operations.decisions import decided_under
+from triggers.operations.looking import is_in_memory, open_to_look
+from triggers.service.options import ConsumersDefault
 
 if TYPE_CHECKING:
     from triggers.consumer.drain import DrainSignals
     from triggers.operations.pacing import RunPace
     from triggers.operations.running import Planned
+
+
+def refuse_lot_as_history(store: KeepsBeside, runs: "Sequence[Planned]") -> None:
+    """Refuse to run messages over the place that ``parking=`` names: it does not have their entries.
+
+    A message that has completed meanwhile would be new there, and run again.
+
+    Raises:
+        ConfigurationError: the history of one of the triggers would be its own lot.
+    """
+    for trigger in {trigger.name: trigger for _, trigger in runs}.values():
+        parking = trigger.settings.parking
+        if not isinstance(trigger.history_source, ConsumersDefault) or not isinstance(parking, str):
+            continue
+        if not is_in_memory(parking) and _address_of(parking) == store.control.address:
+            problem = f"{trigger.name} parks there, and its entries are in another history"
+            remedy = "name that history in the trigger with history=, or run them on the dashboard"
+            raise ConfigurationError("--history", problem, remedy)
+
+
+def _address_of(lot: str) -> str:
+    store = open_to_look("parking", lot, dry=True)
+    try:
+        return store.control.address
+    finally:
+        drive(store.close())
 
 
 def run_all(

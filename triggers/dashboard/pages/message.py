@@ -11,12 +11,15 @@ from history.beside.kept import KeepsBeside
 from history.beside.sealing import why_locked
 from history.beside.security import SecurityEvent
 from history.bridge import drive
-from history.store.parking import Parked, ParkedKind
+from history.errors import UnavailableError
+from history.store.parking import Parked, ParkedKind, ParkedLabel
 from triggers.dashboard.pages.export import row
+from triggers.dashboard.pages.overview import last_survey
 from triggers.dashboard.pages.parked import decisions_about, why_not_run
 from triggers.dashboard.pages.timeline import KnownFacts, owner_in_words, timeline
+from triggers.dashboard.pulse import problem_of
 from triggers.dashboard.rendering import body_of
-from triggers.dashboard.visit import Visit
+from triggers.dashboard.visit import Visit, outage
 from triggers.operations.comparing import Comparison, compared
 from triggers.operations.decisions import decided_about
 from triggers.operations.entries import state_of
@@ -25,16 +28,42 @@ from triggers.operations.resolving import ResolverAnswer
 
 
 def message(visit: Visit) -> Response:
-    """Show a parked message."""
-    parked = _asked_for(visit, visit.trigger(), visit.asked("id"))
-    return _gone(visit) if parked is None else _shown(visit, parked)
+    """Show a parked message; while its lot is away, what the last survey knew of it."""
+    trigger, id_ = visit.trigger(), visit.asked("id")
+    try:
+        parked = _asked_for(visit, trigger, id_)
+        return _gone(visit, trigger) if parked is None else _shown(visit, parked)
+    except UnavailableError as error:
+        known = None if visit.by_program else _last_known(visit, trigger or "", id_ or "")
+        if known is None:
+            raise
+        return _not_now(visit, known, outage(visit.operations.pulse, error))
+
+
+def _last_known(visit: Visit, trigger: str, id_: str) -> ParkedLabel | None:
+    groups = (group for group in last_survey(visit.operations).groups if group.trigger == trigger)
+    return next((group.label(line) for group in groups for line in group.choose({id_}, None)), None)
+
+
+def _not_now(visit: Visit, known: ParkedLabel, text: str) -> Response:
+    operations = visit.operations
+    return visit.show(
+        "desk/last_known.html",
+        503,
+        title="The history does not answer",
+        text=text,
+        again=True,
+        known=known,
+        owner=owner_in_words(known.evidence.owner, known.evidence.fence),
+        counted_at=operations.surveyor.counted_at(operations.pulse.lot_source_of(known.trigger_name)),
+    )
 
 
 def resolve(visit: Visit) -> Response:
     """Show a parked message with its resolver's present answer; change nothing."""
     parked = _asked_for(visit, visit.given("trigger"), visit.given("id"))
     if parked is None:
-        return _gone(visit)
+        return _gone(visit, visit.given("trigger"))
     trigger = visit.operations.triggers.get(parked.trigger_name)
     return _shown(visit, parked, visit.operations.questions.ask(trigger, parked))
 
@@ -45,7 +74,9 @@ def _asked_for(visit: Visit, trigger: str | None, id_: str | None) -> Parked | N
     return parked if parked is not None and parked.id == id_ else None
 
 
-def _gone(visit: Visit) -> Response:
+def _gone(visit: Visit, trigger: str | None) -> Response:
+    if (where := visit.operations.unseen(trigger or "")) is not None:
+        return visit.problem(404, "This message cannot be shown", f"What {trigger} parks is {where}.")
     text = "It was decided, or closed because its original has completed. The decisions say more."
     return visit.problem(404, "This message is not parked any more", text)
 
@@ -53,7 +84,14 @@ def _gone(visit: Visit) -> Response:
 def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -> Response:
     operations, trigger = visit.operations, parked.trigger_name
     store, lot = operations.store_of(trigger), operations.lot_of(trigger)
-    entry = None if parked.uuid is None else drive(store.lookup(trigger, [parked.uuid]))[0]
+    entry, lines, silence = None, list[JournalLine](), None
+    try:
+        entry = None if parked.uuid is None else drive(store.lookup(trigger, [parked.uuid]))[0]
+        lines = [*_lines_of(store, parked)]
+    except UnavailableError as error:
+        if store is lot:
+            raise
+        silence = problem_of(error)
     code, whole = operations.triggers.get(trigger), visit.sees_bodies
     locked = why_locked(parked)
     if whole and not (parked.message is None and parked.raw is None):
@@ -66,6 +104,7 @@ def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -
         "desk/message.html",
         parked=parked,
         entry=entry,
+        silence=silence,
         entry_state=None if entry is None else state_of(entry),
         entry_owner=None if entry is None else owner_in_words(entry.owner, None),
         question=question(parked),
@@ -73,7 +112,7 @@ def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -
             KnownFacts(
                 parked=parked,
                 entry=entry,
-                lines=_lines_of(store, parked),
+                lines=lines,
                 decisions=decided,
                 comments=written,
                 lease=None if code is None else code.settings.lease,
@@ -103,7 +142,7 @@ def comment(visit: Visit) -> Response:
     """Add somebody's comment on a parked message, or assign the message."""
     parked = _asked_for(visit, visit.given("trigger"), visit.given("id"))
     if parked is None:
-        return _gone(visit)
+        return _gone(visit, visit.given("trigger"))
     trigger, assign = parked.trigger_name, visit.given("assign")
     comments = visit.operations.lot_of(trigger).comments
     before = drive(comments.assigned(trigger, [parked.id])).get(parked.id, "")

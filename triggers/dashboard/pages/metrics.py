@@ -110,7 +110,8 @@ def _kept(operations: Operations, reading: PulseReading) -> Iterator[Metric]:
     survey = operations.surveyor.scraped()
     if survey.sizes is None:
         return
-    oldest = dict.fromkeys(reading.triggers, reading.overview.now)
+    seen = [name for name in reading.triggers if operations.sees_parked(name)]
+    oldest = dict.fromkeys(seen, reading.overview.now)
     for group in survey.groups:
         oldest[group.trigger] = min(group.oldest, oldest.get(group.trigger, group.oldest))
     yield gauge(

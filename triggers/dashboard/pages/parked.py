@@ -69,6 +69,7 @@ def groups(visit: Visit) -> Response:
         "desk/groups.html",
         survey=survey,
         away=_away(visit.operations),
+        unseen=_unseen(visit.operations, trigger),
         groups=[] if by_host else chosen[first : first + size],
         hosts=[(host, possible(visit, host.groups)) for host in hosts[first : first + size]],
         more=len(hosts if by_host else chosen) > first + size,
@@ -89,6 +90,12 @@ def _away(operations: Operations) -> Sequence[Source]:
     """Return the histories that do not answer: the next survey of one may be minutes away."""
     failing = operations.surveyor.fails
     return [*failing, *(source for source in operations.pulse.away if source not in failing)]
+
+
+def _unseen(operations: Operations, trigger: str | None) -> Mapping[str, str]:
+    """Return where triggers park messages that the dashboard can never show, by trigger."""
+    names = sorted(operations.triggers) if trigger is None else [trigger]
+    return {name: where for name in names if (where := operations.unseen(name)) is not None}
 
 
 def _filtered(visit: Visit) -> Mapping[str, str]:

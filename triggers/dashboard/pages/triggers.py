@@ -55,6 +55,7 @@ def trigger(visit: Visit) -> Response:
         counts={} if source.reading is None else named_counts(counts or Counts()),
         size=(survey.sizes or {}).get(name),
         parked=visit.operations.parked(name, survey.counts()),
+        unseen=visit.operations.unseen(name),
         forecast=visit.operations.forecast(name),
         charts=charts_of(visit.operations, [name]),
         waiting=visit.operations.places.waiting().get(name),

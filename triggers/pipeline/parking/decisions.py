@@ -59,8 +59,8 @@ async def decide(
     """Carry out a decision for parked messages of ``lot``; return the result of each.
 
     ``store`` is the history that has their entries. If ``lot`` is the lot beside it, entries and messages
-    change in one step. Otherwise the entries come first. A crash in between leaves parked copies of
-    duplicates, which can be decided again.
+    change in one step. Otherwise the entries come first, of messages that are still parked. A crash in
+    between leaves parked copies of duplicates, which can be decided again.
     """
     verdicts: list[DecisionResult] = []
     for number, (name, piece) in enumerate(_pieces(labels)):
@@ -128,6 +128,11 @@ async def _settle(
     trigger: str, labels: Sequence[ParkedLabel], decision: OperatorDecision, lot: Parking, store: HistoryStore
 ) -> Sequence[DecisionResult]:
     """Complete the entries of parked messages and remove the messages. Without uuid: no entry."""
+    gone: Sequence[ParkedLabel] = []
+    if not _is_beside(lot, store):  # no step changes both, so this looks first
+        held = await lot.holds(trigger, labels)
+        gone = [label for label, is_held in zip(labels, held, strict=True) if not is_held]
+        labels = [label for label, is_held in zip(labels, held, strict=True) if is_held]
     plan = await _plan(trigger, labels, store)
     rest = [label for label in labels if label.id not in plan.left]
     verdicts = list(await _finish(trigger, rest, decision, lot, store, plan.settlements))
@@ -137,6 +142,7 @@ async def _settle(
     return [
         *verdicts,
         *(DecisionResult(label, plan.left[label.id]) for label in labels if label.id in plan.left),
+        *(DecisionResult(label, GONE) for label in gone),
     ]
 
 
@@ -178,13 +184,17 @@ async def _finish(
     settlements: Mapping[str, Settlement],
 ) -> Sequence[DecisionResult]:
     """Settle and remove: in one step if the lot is beside the history, else one after the other."""
-    if (kept := beside_of(store)) is not None and lot is kept.parking:
+    if _is_beside(lot, store):
         return await _carry_out(trigger, labels, decision, lot, settlements)
     answers = await store.settle(trigger, list(settlements.values()))
     settled = {uuid for uuid, done in zip(settlements, answers, strict=True) if done}
     good = [label for label in labels if label.uuid not in settlements or label.uuid in settled]
     verdicts = await _carry_out(trigger, good, decision, lot, {})
     return [*verdicts, *(DecisionResult(label, CHANGED) for label in labels if label not in good)]
+
+
+def _is_beside(lot: Parking, store: HistoryStore) -> bool:
+    return (kept := beside_of(store)) is not None and lot is kept.parking
 
 
 def _has_entry(label: ParkedLabel) -> bool:

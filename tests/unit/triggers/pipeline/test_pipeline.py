@@ -9,6 +9,7 @@ import pytest
 
 from history import ParkedKind, State
 from history.bridge import drive
+from tests.fixtures.waiting import PATIENCE
 from tests.unit.helpers.in_memory import (
     AT_ONCE,
     NAME,
@@ -24,6 +25,7 @@ from triggers.events import Cause, RetrievalFailureEvent, on_retrieval_failure
 from triggers.pipeline.pipeline import Step
 from triggers.providers import Arrival, Received, Receiver, Unreadable
 from triggers.providers.memory import MemoryProvider
+from triggers.providers.provider import LAST_CALLS
 
 #: Long enough to receive the waiting messages, and no longer.
 NOT_LONG = timedelta(0)
@@ -101,12 +103,26 @@ class TestDelivering:
 
         outcomes = await book.pipeline(reached.append).deliver(receiver, await receiver.receive(10))
         await receiver.close()
-        back = await (await opened(provider)).receive(10, NOT_LONG)
+        back = await (await opened(provider)).receive(10, timedelta(seconds=PATIENCE))
 
         assert [outcome.acknowledge for outcome in outcomes] == [True, True, False]
         assert [body_of(one) for one in back] == ["later"]
         assert [parked.uuid for parked in parked_of(book)] == ["bad"]
         assert (reached[0], reached[-1]) == (Step.RECEIVED, Step.ANSWERED)
+
+    async def test_a_message_that_suspends_its_trigger_comes_back_after_the_last_calls_of_other_workers(
+        self,
+    ) -> None:
+        provider = MemoryProvider()
+        await provider.send("orders", [message()])
+        receiver = await opened(provider)
+        book = made(Effects(TransientError()), on_retry_failure="suspend")
+
+        (outcome,) = await book.pipeline().deliver(receiver, await receiver.receive(10))
+
+        assert outcome.suspend
+        assert outcome.recover_after == LAST_CALLS.total_seconds()
+        assert list(await receiver.receive(10, NOT_LONG)) == []
 
     async def test_a_recovered_one_keeps_the_delay_of_its_outcome(self) -> None:
         provider = MemoryProvider()

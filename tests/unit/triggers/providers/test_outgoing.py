@@ -139,6 +139,14 @@ def test_an_unknown_option_is_refused_with_the_remedy(option: str, remedy: str) 
     assert (refused.value.setting, refused.value.remedy) == (option, remedy)
 
 
+@pytest.mark.parametrize("destination", ["a\ud800b", "queue://\udcff"])
+def test_a_destination_with_half_a_character_is_refused_before_a_provider_or_a_queue_meets_it(
+    destination: str,
+) -> None:
+    with pytest.raises(ConfigurationError, match=r"destination: .* half a character"):
+        compose(destination, "x")
+
+
 def test_an_empty_destination_and_a_body_that_is_no_json_are_refused() -> None:
     nothing: Any = object()
 

@@ -110,3 +110,10 @@ def test_a_resolver_of_dataframes_that_answers_with_something_else_is_refused(
 ) -> None:
     with pytest.raises(ConfigurationError, match="runs nothing"):
         _batches(takes_two, **{option: resolver})
+
+
+def test_the_name_of_a_query_with_half_a_character_is_refused() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        _batches(takes_two, query="a\ud800b")
+
+    assert refused.value.setting == "query"
