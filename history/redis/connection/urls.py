@@ -118,7 +118,7 @@ def _check_options(url: str, setting: str) -> None:
         is_number = text.isdecimal() and len(text) <= len(str(LARGEST))
         if not is_number or not least <= int(text) <= LARGEST:
             problem = f"{name} in its URL must be a whole number from {least} to {LARGEST}, not {text[:50]!r}"
-            raise ConfigurationError(setting, problem, "correct it, or leave it out")
+            raise ConfigurationError(setting, problem, REMEDY)
 
 
 def _meant(name: str, options: Sequence[str]) -> str:
