@@ -10,7 +10,6 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self
 
 from benchmarks.soak_service import EFFECTS, MOMENT
@@ -148,9 +147,7 @@ class Fleet:
             self._running.append(self._start())
         return self
 
-    def __exit__(
-        self, class_: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for process in self._running:
             process.kill()
             process.wait()

@@ -190,9 +190,7 @@ class _ThreadLock:
         self._lock.acquire()
         return self
 
-    async def __aexit__(
-        self, class_: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._lock.release()
 
 

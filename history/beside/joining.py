@@ -35,6 +35,7 @@ from history.store.records import (
 )
 from history.store.times import instant, milliseconds, milliseconds_of
 from history.support.encryption import Cipher
+from history.support.paging import pieces_of
 from history.support.spoilt import readable
 
 #: The key is the digest of the activation while the period is open; then it is the number of the period.
@@ -289,9 +290,8 @@ class Joining(Firsts):
         """Return the periods that are not finished, in the order in which they are due."""
         listed = await self._records.page(trigger, DUE, limit=limit)
         shown: list[Period] = []
-        for start in range(0, len(listed), READ):
-            keys = [record.value for record in listed[start : start + READ]]
-            stored, _ = await self._read(trigger, keys)
+        for some in pieces_of(listed, READ):
+            stored, _ = await self._read(trigger, [record.value for record in some])
             periods = [period for period in stored if period is not None]
             part_keys = [key for period in periods for key in period.part_keys]
             messages = await self._records.get(trigger, PARTS, part_keys)

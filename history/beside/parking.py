@@ -41,7 +41,7 @@ from history.store.records import (
 )
 from history.store.times import EPOCH
 from history.support.encryption import Cipher
-from history.support.paging import pages
+from history.support.paging import pages, pieces_of
 from history.support.spoilt import readable
 
 #: The keys are ids. The versions count how often a message was parked.
@@ -89,8 +89,7 @@ class Parking:
         latest = {(message.trigger_name, message.id): message for message in parked}
         for name in dict.fromkeys(name for name, _ in latest):
             mine = [message for (trigger, _), message in latest.items() if trigger == name]
-            for start in range(0, len(mine), CLAIM_BATCH):
-                some = mine[start : start + CLAIM_BATCH]
+            for some in pieces_of(mine, CLAIM_BATCH):
                 changes = chain.from_iterable(_writes(message, self.cipher) for message in some)
                 await self._records.apply(name, list(changes))
 
@@ -222,8 +221,8 @@ class Parking:
 
     async def _read(self, trigger: str, ids: Sequence[bytes]) -> Sequence[Parked]:
         messages: list[Parked] = []
-        for start in range(0, len(ids), READ):
-            stored = await self._records.get(trigger, MESSAGES, ids[start : start + READ])
+        for some in pieces_of(ids, READ):
+            stored = await self._records.get(trigger, MESSAGES, some)
             messages += [await self._parked(trigger, record) for record in stored if record is not None]
         return messages
 

@@ -41,7 +41,6 @@ from history.redis.replies import (
     CODES,
     asked_of,
     in_one_round,
-    pieces,
     read_claim,
     read_entry,
     read_packed_claims,
@@ -67,6 +66,7 @@ from history.store.inspection import Capability, Refusal
 from history.store.turning import NextClaim, Place, Turned
 from history.support.encryption import SETTING, Cipher, cipher_of
 from history.support.forks import forkable_lock
+from history.support.paging import pieces_of
 from history.support.urls import split_option
 
 if TYPE_CHECKING:
@@ -350,7 +350,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
             fences, digests = [_FENCE.pack(fence) for _, fence in piece], [digest(uuid) for uuid, _ in piece]
             return [terms, *fences, *digests]
 
-        calls = map(arguments, pieces(expected))
+        calls = map(arguments, pieces_of(expected, CLAIM_BATCH))
         async with aclosing(self._scripts(trigger).run_each("entries/adopt", calls)) as replies:
             return [fence >= 0 async for reply in replies for fence in reply]
 
@@ -422,7 +422,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
             holders = [_FENCE.pack(renewal.fence) + (renewal.owner or "").encode() for renewal in piece]
             return [in_force, *holders, *(digest(renewal.uuid) for renewal in piece)]
 
-        calls = map(arguments, pieces(renewals))
+        calls = map(arguments, pieces_of(renewals, CLAIM_BATCH))
         async with aclosing(self._scripts(trigger).run_each("entries/renew", calls)) as replies:
             return [answer == _YES async for reply in replies for answer in reply]
 
@@ -448,7 +448,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
 
     async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
         """Read entries without claiming."""
-        calls = ([digest(uuid) for uuid in piece] for piece in pieces(uuids))
+        calls = ([digest(uuid) for uuid in piece] for piece in pieces_of(uuids, CLAIM_BATCH))
         async with aclosing(self._scripts(trigger).run_each("entries/lookup", calls)) as replies:
             return [
                 read_entry(shown, reply[0]) if shown else None

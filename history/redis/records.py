@@ -10,8 +10,9 @@ from typing import Any, assert_never
 
 from history.entry import digest
 from history.redis.connection.client import PAGE, TRIGGERS_KEY, RedisClient, keys_of
-from history.redis.replies import asked_of, failing, pieces
+from history.redis.replies import asked_of, failing
 from history.redis.scripts import ScriptsOfTriggers
+from history.store import CLAIM_BATCH
 from history.store.records import (
     Append,
     Change,
@@ -32,6 +33,7 @@ from history.store.records import (
     wrong_cursor,
 )
 from history.store.times import instant, milliseconds, milliseconds_of
+from history.support.paging import pieces_of
 
 #: How many records one call forgets.
 PIECE = 500
@@ -72,7 +74,7 @@ class RedisRecords:
         if any(isinstance(change, Settle | Fail) for change in changes):
             return await self._settle(trigger, changes)
         answers: list[Record | None] = []
-        for piece in pieces(changes) if each else [changes]:
+        for piece in pieces_of(changes, CLAIM_BATCH) if each else [changes]:
             reply = await self._scripts[trigger].run("records/apply", arguments_of(piece, each=each))
             answers += map(_answer, piece, reply)
         return answers

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 from history.entry import Claim, Entry, EntryOutcome, Fence, Settlement, State
 from history.store import CLAIM_BATCH, BatchOwner, Owner
-
-T = TypeVar("T")
+from history.support.paging import pieces_of
 
 #: State, kind, fence, started, lease, expires: head.lua shows an entry in this form. The owner follows.
 _SHOWN = struct.Struct(">ccQQQQ")
@@ -128,12 +127,6 @@ def near(digests: Sequence[bytes]) -> Sequence[int]:
     return [index for some in together for index in some]
 
 
-def pieces(asked: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Cut a call into pieces for one round trip each."""
-    for start in range(0, len(asked), CLAIM_BATCH):
-        yield asked[start : start + CLAIM_BATCH]
-
-
 def in_one_round(digests: Sequence[bytes]) -> bool:
     """Whether one round trip can take them all: the scripts need at least one digest, and each only once."""
     return len(digests) == 1 or (0 < len(digests) <= CLAIM_BATCH and len(set(digests)) == len(digests))
@@ -142,7 +135,7 @@ def in_one_round(digests: Sequence[bytes]) -> bool:
 def rounds(digests: Sequence[bytes]) -> Iterator[tuple[bool, Sequence[int]]]:
     """Split indexes into round trips without repeated digests; return whether they are first indexes."""
     if len(set(digests)) == len(digests):
-        for piece in pieces(near(digests)):
+        for piece in pieces_of(near(digests), CLAIM_BATCH):
             yield True, piece
         return
     waves: list[list[int]] = []
@@ -153,7 +146,7 @@ def rounds(digests: Sequence[bytes]) -> Iterator[tuple[bool, Sequence[int]]]:
         waves[seen[key]].append(index)
         seen[key] += 1
     for number, wave in enumerate(waves):
-        for piece in pieces(wave):
+        for piece in pieces_of(wave, CLAIM_BATCH):
             yield number == 0, piece
 
 

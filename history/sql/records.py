@@ -73,6 +73,7 @@ from history.store.records import (
     wrong_cursor,
 )
 from history.store.times import instant, milliseconds, milliseconds_of
+from history.support.paging import pieces_of
 from history.support.spoilt import UNREADABLE
 
 T = TypeVar("T")
@@ -135,8 +136,7 @@ class SqlRecords:
         reads = each and all(isinstance(change, Get | Now) for change in changes)
         atomic = len(changes) > 1 and not in_one_statement and not reads
         size = MOST if each else max(len(changes), 1)
-        for start in range(0, len(changes), size):
-            piece = changes[start : start + size]
+        for piece in pieces_of(changes, size):
             step = partial(apply_changes, trigger=trigger, changes=piece, each=each)
             answers += await self.run("keeping records", step, atomic=atomic)
         if expiring := sum(_expires(change) for change in changes):

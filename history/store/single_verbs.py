@@ -1,23 +1,18 @@
 """Verbs that a store need not write itself if it settles and purges many: the same for one entry."""
 
-from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol, Self
 
 from history.entry import EntryOutcome, Fence, Renewal, Settlement
 from history.identity import Uuid
-from history.store.history import Purged
+from history.store.history import HistoryStore
 from history.store.leases import ManyLeases
 from history.store.owners import BatchOwner
-
-if TYPE_CHECKING:
-    from history.store.progress import BatchRecord
 
 
 class SingleVerbs:
     """``complete``, ``release``, ``renew``, ``settle_batch`` and ``purge``, made from verbs for many."""
 
-    async def purge(self: "_PurgesSome", trigger: str) -> int:
+    async def purge(self: HistoryStore, trigger: str) -> int:
         """Delete entries after their time to live; return how many."""
         deleted, cursor = await self.purge_some(trigger)
         while cursor is not None:
@@ -26,7 +21,7 @@ class SingleVerbs:
         return deleted
 
     async def complete(
-        self: "_Settles",
+        self: HistoryStore,
         trigger: str,
         uuid: str,
         fence: int,
@@ -39,7 +34,7 @@ class SingleVerbs:
         return (await self.settle(trigger, [settlement]))[0]
 
     async def release(
-        self: "_Settles", trigger: str, uuid: str, fence: int, *, owner: str | None = None
+        self: HistoryStore, trigger: str, uuid: str, fence: int, *, owner: str | None = None
     ) -> bool:
         """Undo one claim, as if it had never been made; False if the fence is stale or another's."""
         return (await self.settle(trigger, [Settlement(Uuid(uuid), Fence(fence), None, owner)]))[0]
@@ -51,24 +46,7 @@ class SingleVerbs:
         return (await self.renew_many(trigger, [Renewal(Uuid(uuid), Fence(fence), owner)], lease))[0]
 
     async def settle_batch(
-        self: "_Settles", trigger: str, owner: BatchOwner, outcome: EntryOutcome | None
+        self: HistoryStore, trigger: str, owner: BatchOwner, outcome: EntryOutcome | None
     ) -> bool:
         """Complete (or with None release) every entry that the batch still owns, with one write."""
         return await self.settle_batches(trigger, [owner], outcome)
-
-
-class _Settles(Protocol):
-    async def settle(self: Self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]: ...
-
-    async def settle_batches(
-        self: Self,
-        trigger: str,
-        owners: Sequence[BatchOwner],
-        outcome: EntryOutcome | None,
-        *,
-        record: "BatchRecord | None" = None,
-    ) -> bool: ...
-
-
-class _PurgesSome(Protocol):
-    async def purge_some(self: Self, trigger: str, cursor: str | None = None) -> Purged: ...

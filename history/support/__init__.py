@@ -12,7 +12,7 @@
 ``private_files.py``   makes files that only one user can read
 ``open_files.py``      notices that a file was deleted or replaced while it is open
 ``spoilt.py``          skips records that cannot be read
-``paging.py``          walks through the contents of a store, a page at a time
+``paging.py``          walks through much, a part at a time: pages of a store, pieces of a sequence
 ``outage.py``          logs when background work begins to fail, and when it works again
 ``tls.py``             warns of lines without TLS, and recognizes TLS errors that last
 ``forks.py``           handles connections, threads and locks in forked children

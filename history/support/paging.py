@@ -1,6 +1,6 @@
-"""Walk through the contents of a store, a page at a time."""
+"""Walk through much, a part at a time: pages of a store, pieces of a sequence."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 
@@ -14,6 +14,7 @@ class Paged(Protocol):
 
 
 PageT = TypeVar("PageT", bound=Paged)
+T = TypeVar("T")
 
 
 async def pages(read: Callable[[str | None], Awaitable[PageT]]) -> AsyncIterator[PageT]:
@@ -25,3 +26,9 @@ async def pages(read: Callable[[str | None], Awaitable[PageT]]) -> AsyncIterator
         cursor = page.cursor
         if cursor is None:
             return
+
+
+def pieces_of(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Yield consecutive pieces of a sequence, each of ``size`` items, the last maybe less."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

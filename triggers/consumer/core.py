@@ -18,6 +18,7 @@ from history.errors import ConfigurationError
 from history.opening import open_history
 from history.shell import Shell, TaskShell, ThreadShell
 from history.store import HistoryStore
+from history.support.paging import pieces_of
 from triggers.consumer.crew import count_receivers, make_workers
 from triggers.consumer.drain import WATCH_PAUSE, DrainSignals, Watch
 from triggers.consumer.gate import Gate
@@ -224,8 +225,7 @@ class ConsumerCore(Controllable):
             await first_orders(self._heartbeats, crew)
             for worker in workers:
                 self._spawn(crew, worker.name, worker.run)
-            for first in range(0, len(workers), KEPT_TOGETHER):
-                some = workers[first : first + KEPT_TOGETHER]
+            for some in pieces_of(workers, KEPT_TOGETHER):
                 self._spawn(house, self._beside("keep-alive"), partial(keep_alive, some, house))
             for kept in housekeeping:
                 self._spawn(house, self._beside("chores"), kept.run)

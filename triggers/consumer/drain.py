@@ -5,7 +5,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 from triggers.consumer.worker import Worker
@@ -55,9 +55,7 @@ class DrainSignals:
         self._before = catch(self._note)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._before:
             signal.signal(number, handler)
 

@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import nullcontext
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from history.beside.kept import beside_of
@@ -330,9 +329,7 @@ class PatchBay:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -380,9 +377,7 @@ class _Background:
         if not self._over.is_set() and not self._bay.stopping:
             self._bay.sources.start()
 
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         for thread in self._threads:
             thread.join(PATIENCE)

@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self
 from uuid import uuid4
 
 from history.shell import Shell
+from history.support.paging import pieces_of
 from history.support.user_code import is_failure
 from triggers.detection.aftermath import Ending
 from triggers.pipeline.end import failed, succeeded
@@ -191,9 +192,8 @@ class ServiceExecution:
 
     async def run_together(self, runs: Sequence[Run], transaction: ServiceTransaction | None = None) -> None:
         """Run a batch service for at most ``batch`` messages per call; raises as :meth:`run`."""
-        size = self.settings.batch
-        for start in range(0, len(runs), size):
-            await self._run_batch(runs[start : start + size], transaction)
+        for some in pieces_of(runs, self.settings.batch):
+            await self._run_batch(some, transaction)
 
     async def _run_batch(self, runs: Sequence[Run], transaction: ServiceTransaction | None) -> None:
         """Run a batch service. Only a message that does not fit fails; the others share one end."""

@@ -29,6 +29,7 @@ from history.errors import UnavailableError
 from history.message import Uuid
 from history.store import CLAIM_BATCH, HistoryStore, ManyLeases
 from history.support.forks import at_fork
+from history.support.paging import pieces_of
 from triggers.pipeline.bodies import outlast
 from triggers.pipeline.run import Run
 
@@ -166,8 +167,8 @@ class LeaseKeeper:
         self._run_errands(looked)
         held = list(self._held)
         due = [run for run in held if self._due(run) <= looked and _is_renewed(run)]
-        for start in range(0, len(due), self._most):
-            some = [run for run in due[start : start + self._most] if run in self._held]
+        for piece in pieces_of(due, self._most):
+            some = [run for run in piece if run in self._held]
             if some and not self._closed.is_set():
                 self._tell_of_delay(some)
                 self._renew(some)

@@ -12,14 +12,16 @@ The uuid itself is not remembered, only its digest: ``history.entry.short_digest
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 from pyspark.sql import types as T  # noqa: N812  (as everybody calls it)
 
-from history.bridge import drive
+from history.bridge import drive, drive_each
 from history.errors import ConfigurationError
 from history.opening import open_history
-from history.store import HistoryStore, ScannedEntry, ScanPart
+from history.store import ScannedEntry, ScanPart
+from history.support.paging import pages
 from history.support.urls import is_of_one_process
 from triggers.spark.rows.arrow import RecordBatch, record_batch
 from triggers.spark.rows.older_spark import too_old
@@ -123,18 +125,11 @@ class DocumentHistoryReader(DataSourceReader):
         asked = cast("TriggerPart", partition)
         store = open_history(self._url)
         try:
-            for entries in _pages(store, asked.trigger, asked.part):
-                yield record_batch([_row(asked.trigger, entry) for entry in entries], _SCHEMA)
+            scan = partial(store.scan, asked.trigger, limit=PAGE, part=asked.part)
+            for page in drive_each(pages(lambda cursor: scan(cursor=cursor))):
+                yield record_batch([_row(asked.trigger, entry) for entry in page.entries], _SCHEMA)
         finally:
             drive(store.close())
-
-
-def _pages(store: HistoryStore, trigger: str, part: ScanPart) -> Iterator[Sequence[ScannedEntry]]:
-    page = drive(store.scan(trigger, limit=PAGE, part=part))
-    yield page.entries
-    while page.cursor is not None:
-        page = drive(store.scan(trigger, cursor=page.cursor, limit=PAGE, part=part))
-        yield page.entries
 
 
 def _row(trigger: str, scanned: ScannedEntry) -> tuple[Any, ...]:

@@ -5,7 +5,6 @@ import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 #: Waits until the process at the other end of its input has ended, then kills the process or group $1.
@@ -95,7 +94,5 @@ class ChildServer(ABC):
             self.kill()
             raise
 
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()

@@ -9,7 +9,6 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from history.errors import ConfigurationError
@@ -161,8 +160,6 @@ class PostgresServer(ChildServer):
         self.stop()
         self.start()
 
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # Immediate shutdown: no checkpoint, but unlike after a kill nobody writes to the folder any more.
         self._end(signal.SIGQUIT)

@@ -8,8 +8,7 @@ from itertools import groupby
 
 from triggers.dashboard.charts.series import ChartPeriod, Values
 
-#: The size of a picture, and where its values are: left, right, top and bottom.
-WIDTH, HEIGHT = 320, 150
+#: Where the values of a picture are, which is 320 wide and 150 high: left, right, top and bottom.
 LEFT, RIGHT, TOP, BOTTOM = 40.0, 312.0, 10.0, 126.0
 
 #: The time between two marks of the axis, in seconds.

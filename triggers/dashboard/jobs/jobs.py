@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Condition, Event, Lock, Thread
@@ -15,6 +15,7 @@ from history.bridge import drive
 from history.store import CLAIM_BATCH
 from history.store.decisions import DecisionKind, OperatorDecision
 from history.store.parking import ParkedLabel
+from history.support.paging import pieces_of
 from history.support.rendering import exception_info, text_of
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.jobs.job import DecisionJob, Share
@@ -188,7 +189,7 @@ class Jobs:
         try:
             lot = self._lot_of(share.trigger).parking
             with _written(Outcomes(lot, decision)) as outcomes:
-                for number, piece in enumerate(_pieces(labels)):
+                for number, piece in enumerate(pieces_of(labels, CLAIM_BATCH)):
                     if self._ending.is_set():
                         share.error = STOPPED
                     if self._is_stopped(job):
@@ -287,11 +288,6 @@ def _written(outcomes: Outcomes) -> Generator[Outcomes]:
         yield outcomes
     finally:
         drive(outcomes.write())
-
-
-def _pieces(labels: Sequence[ParkedLabel]) -> Iterator[Sequence[ParkedLabel]]:
-    for start in range(0, len(labels), CLAIM_BATCH):
-        yield labels[start : start + CLAIM_BATCH]
 
 
 class Slots:

@@ -17,6 +17,7 @@ from history.beside.sealing import why_locked
 from history.beside.security import SecurityEvent, SecurityOutcome, SecurityRecord
 from history.bridge import drive
 from history.store.parking import Parked, ParkedLabel
+from history.support.paging import pieces_of
 from triggers.dashboard.groups import Group
 from triggers.dashboard.operations import Operations
 from triggers.dashboard.pages.parked import asked_groups
@@ -89,11 +90,8 @@ def pieces(
     head = b"" if form == "jsonl" else _as_csv([dict(zip(columns, columns, strict=True))], columns)
     for group in groups:
         lot = operations.lot_of(group.trigger).parking
-        for start in range(0, len(group.lines), PIECE):
-            read = [
-                (line.id, drive(lot.get(line.id, trigger=group.trigger)))
-                for line in group.lines[start : start + PIECE]
-            ]
+        for lines in pieces_of(group.lines, PIECE):
+            read = [(line.id, drive(lot.get(line.id, trigger=group.trigger))) for line in lines]
             parked = [message for id_, message in read if message is not None and message.id == id_]
             yield head + write([row(message, shown) for message in parked], columns)
             head = b""

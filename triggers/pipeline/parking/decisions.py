@@ -20,6 +20,7 @@ from history.store import CLAIM_BATCH, HistoryStore
 from history.store.decisions import Decided, DecisionKind, Ended, OperatorDecision
 from history.store.owners import owner_token
 from history.store.parking import ParkedLabel
+from history.support.paging import pieces_of
 from history.support.rendering import text_of
 
 #: How the owner's token of an entry begins that is about to be completed; no service runs under it.
@@ -90,8 +91,8 @@ async def _record_refused(
 def _pieces(labels: Sequence[ParkedLabel]) -> Iterator[tuple[str, Sequence[ParkedLabel]]]:
     for name in dict.fromkeys(label.trigger_name for label in labels):
         mine = [label for label in labels if label.trigger_name == name]
-        for start in range(0, len(mine), CLAIM_BATCH):
-            yield name, mine[start : start + CLAIM_BATCH]
+        for piece in pieces_of(mine, CLAIM_BATCH):
+            yield name, piece
 
 
 async def _carry_out(

@@ -10,6 +10,7 @@ from uuid import uuid4
 from history.errors import ConfigurationError, NotPermittedError
 from history.message import Message
 from history.shell import Shell, TaskShell, ThreadShell
+from history.support.paging import pieces_of
 from triggers.providers.amqp.codec import AmqpOrigin, encode, encode_unreadable
 from triggers.providers.amqp.connection import AmqpConnection
 from triggers.providers.amqp.consumer import AmqpConsumer, AttachPoint, Declare
@@ -293,8 +294,7 @@ def _address(destination: str, connection: AmqpConnection) -> str:
 
 async def _send_all(sender: SenderLink, destination: str, messages: Sequence[bytes]) -> None:
     try:
-        for first in range(0, len(messages), CHUNK):
-            chunk = messages[first : first + CHUNK]
+        for chunk in pieces_of(messages, CHUNK):
             await sender.ask(f"sending to {destination}", partial(_send_chunk, sender, chunk))
     except BaseException:
         sender.close_soon()  # nobody waits for what comes back on it any more

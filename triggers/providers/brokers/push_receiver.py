@@ -228,7 +228,6 @@ class PushReceiver:
         shell: Shell,
         dead_letter: DeadLetter,
         *,
-        left: Callable[[], None] = lambda: None,
         name_of: Callable[[Any], str] | None = None,
         check_limits: Callable[[Limits], None] = lambda _: None,
         confirmed: Callable[[], Awaitable[None]] | None = None,
@@ -243,7 +242,6 @@ class PushReceiver:
         self._wire = wire
         self._dead_letter = dead_letter
         self._shell = shell
-        self._left = left
         self._name_of = name_of
         self._check_limits = check_limits
         self._limits: Limits = NO_LIMITS
@@ -432,7 +430,6 @@ class PushReceiver:
         if self._closed:
             return
         self._closed = True
-        self._left()
         tokens = list(self._held)
         self._forget()
         await self._wire.close(tokens)

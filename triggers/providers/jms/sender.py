@@ -7,6 +7,7 @@ from typing import Any
 
 from history.errors import ConfigurationError
 from history.message import Message
+from history.support.paging import pieces_of
 from triggers.providers.brokers.sending import refuse_later
 from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.codec import encode
@@ -37,8 +38,8 @@ class JmsSender:
             try:
                 with self._link.asking("sending"):
                     self._connect()
-                    for first in range(0, len(messages), MOST_TOGETHER):
-                        sent += self._send_together(target, messages[first : first + MOST_TOGETHER])
+                    for some in pieces_of(messages, MOST_TOGETHER):
+                        sent += self._send_together(target, some)
             except ConfigurationError as error:
                 self._disconnect()
                 if target.kind == "temporary" and error.setting == "destination":

@@ -14,6 +14,7 @@ from uuid import uuid4
 from history.errors import ConfigurationError
 from history.message import Message
 from history.shell import Shell, TaskShell, ThreadShell
+from history.support.paging import pieces_of
 from triggers.providers.backlog import Backlog, Place
 from triggers.providers.brokers.connection import LivingConnection
 from triggers.providers.brokers.push_receiver import PushReceiver, PushToken
@@ -51,8 +52,7 @@ async def publish(
         ProviderUnavailableError: it is unknown which of them arrived.
         ConfigurationError: one of them can never be sent so.
     """
-    for first in range(0, len(messages), CHUNK):
-        chunk = messages[first : first + CHUNK]
+    for chunk in pieces_of(messages, CHUNK):
         await _look(connection, subject, settings)
         left = await _send(connection, [(subject, message) for message in chunk])
         if left:  # the stream was deleted after the check, so nobody took these
@@ -68,9 +68,8 @@ async def publish_later(
     """Send messages that wait in the subject's stream until they are due; raises as :func:`publish`."""
     await _look(connection, subject, settings)
     prefix = later_of(subject).removesuffix("*")
-    for first in range(0, len(messages), CHUNK):
-        chunk = [(prefix + uuid4().hex, message) for message in messages[first : first + CHUNK]]
-        if await _send(connection, chunk):
+    for chunk in pieces_of(messages, CHUNK):
+        if await _send(connection, [(prefix + uuid4().hex, message) for message in chunk]):
             raise ConfigurationError(
                 "delivery_time",
                 f"the stream of {subject!r} keeps nothing until it is due",

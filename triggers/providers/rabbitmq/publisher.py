@@ -7,6 +7,7 @@ from typing import Any
 
 from history.errors import ConfigurationError
 from history.shell import fulfil
+from history.support.paging import pieces_of
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.rabbitmq.codec import Basic
 from triggers.providers.rabbitmq.connection import Channel, RabbitConnection, is_nack
@@ -54,11 +55,8 @@ class ConfirmingPublisher:
             ConfigurationError: one of them reached no queue, cannot be written, or the broker refuses it.
         """
         assert self._channel is not None  # noqa: S101  (usable)
-        for first in range(0, len(messages), CHUNK):
-            chunk = [
-                (properties_of(basic.properties, basic.headers), body)
-                for basic, body in messages[first : first + CHUNK]
-            ]
+        for piece in pieces_of(messages, CHUNK):
+            chunk = [(properties_of(basic.properties, basic.headers), body) for basic, body in piece]
             send = partial(self._send, exchange=exchange, key=key, chunk=chunk)
             try:
                 await self._channel.run("sending", send)

@@ -28,6 +28,7 @@ from history.redis.connection.permissions import Use, refusals_of
 from history.redis.connection.probe import close_client, hang_up, pool_of, stranger_at
 from history.redis.connection.urls import open_client
 from history.store.inspection import Refusal
+from history.support.paging import pieces_of
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.redis_streams.settings import NAMES
 
@@ -140,8 +141,7 @@ class RedisLink:
             ProviderUnavailableError: no answer came, or too few replicas have what was written.
         """
         answers: list[Any] = []
-        for first in range(0, len(commands), PIPELINE):
-            some = commands[first : first + PIPELINE]
+        for some in pieces_of(commands, PIPELINE):
             if durability is None:
                 answers += await self._pipeline(doing, some)
                 continue

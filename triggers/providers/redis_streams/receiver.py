@@ -14,6 +14,7 @@ from typing import Any, cast
 from history.errors import ConfigurationError
 from history.store import HistoryStore
 from history.store.turning import Place, Turning
+from history.support.paging import pieces_of
 from triggers.providers.brokers.delivery import read
 from triggers.providers.provider import (
     AT_ONCE,
@@ -276,7 +277,7 @@ class StreamReceiver:
     async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
         """Give these back; their delivery counts stay until they are taken again."""
         milliseconds = _milliseconds(delay)
-        for ids in _chunks(_ids(received)):
+        for ids in pieces_of(_ids(received), CHUNK):
             with self._answering(ids):
                 gone = cast("list[bytes]", await self._run("recover", milliseconds, *ids))
             self._tell_gone(gone)
@@ -288,7 +289,7 @@ class StreamReceiver:
         """Move these to the stream ``{<destination>}:dlq``, with the reason, and acknowledge them."""
         by_id = {cast("bytes", delivery.handle): delivery for delivery in received}
         prefix = f"ID:{self._keys.stream}:"
-        for ids in _chunks(list(by_id)):
+        for ids in pieces_of(list(by_id), CHUNK):
             with self._answering(ids):
                 for missing in await self._run("dead_letter", reason, prefix, *ids):
                     await self._copy_dead_letter(missing, by_id[missing], reason)
@@ -343,7 +344,7 @@ class StreamReceiver:
         if self._closed:
             return
         unsettled = self._held.all()
-        for ids in _chunks(list(unsettled)) or [[]]:
+        for ids in list(pieces_of(list(unsettled), CHUNK)) or [[]]:
             try:
                 reply = await self._run("keep_alive", *ids)
             except SubscriptionGoneError:
@@ -432,10 +433,6 @@ def _entries_of(streams: Any) -> list[tuple[bytes, dict[bytes, bytes]]]:
 
 def _ids(received: Sequence[Received]) -> list[bytes]:
     return [cast("bytes", delivery.handle) for delivery in received]
-
-
-def _chunks(ids: list[bytes]) -> list[list[bytes]]:
-    return [ids[first : first + CHUNK] for first in range(0, len(ids), CHUNK)]
 
 
 def _milliseconds(duration: timedelta) -> int:

@@ -1,12 +1,11 @@
 """A trigger's receiver on a link: each transaction is one message; waiting for the next runs the agent."""
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
-from history.bridge import settled
 from history.message import Message
 from history.sql.links.history import Handing
 from history.store.watermark import Incoming
@@ -31,9 +30,6 @@ LONGEST_PAUSE: Final = timedelta(seconds=10)
 #: The first such pause.
 FIRST_PAUSE: Final = timedelta(milliseconds=50)
 
-#: Waits for so many seconds.
-Sleep = Callable[[float], Awaitable[None] | None]
-
 
 @dataclass(frozen=True, slots=True)
 class Piece:
@@ -56,9 +52,8 @@ class LinkReceiver:
     the trigger's own history promises.
     """
 
-    def __init__(self, agent: Agent, *, sleep: Sleep = time.sleep) -> None:
+    def __init__(self, agent: Agent) -> None:
         self.agent = agent
-        self._sleep = sleep
         self._pieces: list[Piece] = []
         self._pause = FIRST_PAUSE
         self._joined = False
@@ -77,7 +72,7 @@ class LinkReceiver:
         deadline = time.monotonic() + wait.total_seconds()
         while True:
             if self._pieces:  # a caller that acknowledges late gets no more before that
-                await settled(self._sleep(max(0.0, deadline - time.monotonic())))
+                time.sleep(max(0.0, deadline - time.monotonic()))  # noqa: ASYNC251  (driven)
                 return []
             apply = await self.agent.step()
             if apply is not None:
@@ -86,7 +81,7 @@ class LinkReceiver:
             if left <= 0:
                 return []
             due = (self.agent.due - self.agent.end.clock()).total_seconds()
-            await settled(self._sleep(max(0.0, min(left, due))))
+            time.sleep(max(0.0, min(left, due)))  # noqa: ASYNC251  (as above)
 
     async def acknowledge(self, received: Sequence[Received]) -> None:
         """Continue behind these; if their work was not stored with the watermark, store it now.

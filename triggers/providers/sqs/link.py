@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from history.errors import ConfigurationError, MissingExtraError, NotPermittedError
 from history.support.forks import keep
@@ -22,7 +22,6 @@ except ImportError as error:
 driver = cast("Any", boto3)
 core = cast("Any", botocore)
 
-T = TypeVar("T")
 
 #: How many messages one request takes.
 MOST = 10
@@ -207,11 +206,6 @@ def is_denied(error: object) -> bool:
 
 class QueueGoneError(ProviderUnavailableError):
     """The queue does not exist, or no longer."""
-
-
-def in_tens(things: Sequence[T]) -> list[Sequence[T]]:
-    """Return the groups of things for one request each."""
-    return [things[first : first + MOST] for first in range(0, len(things), MOST)]
 
 
 def failed_of(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:

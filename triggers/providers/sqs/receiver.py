@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from history.errors import ConfigurationError
 from history.shell import Shell
+from history.support.paging import pieces_of
 from triggers.providers.brokers.delivery import read
 from triggers.providers.brokers.sending import DeadLetter
 from triggers.providers.provider import (
@@ -23,7 +24,7 @@ from triggers.providers.provider import (
     Received,
 )
 from triggers.providers.sqs.codec import SqsDelivered, decode, raw_fields
-from triggers.providers.sqs.link import MOST, QueueGoneError, SqsLink, failed_of, in_tens
+from triggers.providers.sqs.link import MOST, QueueGoneError, SqsLink, failed_of
 
 _log = logging.getLogger(__name__)
 
@@ -143,7 +144,7 @@ class SqsReceiver:
                 await self._call(partial(self._delete, mine))
 
     def _delete(self, came: Sequence[SqsDelivered]) -> None:
-        for chunk in in_tens(came):
+        for chunk in pieces_of(came, MOST):
             entries = [{"Id": str(n), "ReceiptHandle": message.receipt} for n, message in enumerate(chunk)]
             self._batch("acknowledging", "delete_message_batch", entries)
 
@@ -156,7 +157,7 @@ class SqsReceiver:
                 await self._call(partial(self._hide, [delivery.receipt for delivery in mine], seconds))
 
     def _hide(self, receipts: Sequence[str], seconds: int) -> None:
-        for chunk in in_tens(receipts):
+        for chunk in pieces_of(receipts, MOST):
             entries = [
                 {"Id": str(n), "ReceiptHandle": receipt, "VisibilityTimeout": seconds}
                 for n, receipt in enumerate(chunk)

@@ -9,7 +9,6 @@ import logging
 import threading
 import time
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import Self
 
 from history.bridge import drive
@@ -58,9 +57,7 @@ class BatchLease:
             self._thread.start()
         return self
 
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop renewing."""
         self._ended.set()
         if self._thread is not None:

@@ -9,7 +9,6 @@
 import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
@@ -102,9 +101,7 @@ class StreamWatch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _make_endpoint(self, metrics: str) -> "Endpoint":

@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.sql.database.engine import AnyConnection, Step, open_engine
+from history.support.paging import pieces_of
 from history.support.references import dereferenced
 from triggers.providers.provider import Arrival, Unreadable
 from triggers.providers.sqljms.destinations import Destination
@@ -160,8 +161,8 @@ class SqlJmsLog:
         pins = self._pins(line)
         ids = self._see("reading a lot", partial(pinning.numbers, pins=pins, after=after, upto=upto))
         rows = 0
-        for first in range(0, len(ids), PAGE):
-            page = partial(pinning.messages, destination_kind=pins.kind, ids=ids[first : first + PAGE])
+        for some in pieces_of(ids, PAGE):
+            page = partial(pinning.messages, destination_kind=pins.kind, ids=some)
             entries = self._see("reading messages", page)
             rows += len(entries)
             yield [_entry(row) for row in entries]

@@ -11,6 +11,7 @@ from history.message import Message
 from history.sql.callers import callers_own
 from history.sql.database.engine import AnyConnection, execute, execute_each, fetch
 from history.sql.statements.dialects import Dialect
+from history.support.paging import pieces_of
 from triggers.providers.outgoing import Body, SendOptions, SentMessage, compose, compose_batch
 from triggers.providers.sqljms.codec import COLUMNS, encode
 from triggers.providers.sqljms.destinations import FIND, Destination, find_or_make, keep_for_nobody
@@ -113,11 +114,6 @@ class Posting:
         return readers
 
 
-def pieces(messages: Sequence[Message]) -> Sequence[Sequence[Message]]:
-    """Split messages into pieces for one statement each."""
-    return [messages[start : start + PIECE] for start in range(0, len(messages), PIECE)]
-
-
 async def _prepare(connection: AnyConnection, destination: Destination) -> int | None:
     """Make a destination, and a reader to wait for; return its id, if messages may be sent there."""
     if destination.is_temporary:
@@ -153,7 +149,7 @@ class Outbox:
         target = Destination.parse(destination)
         batches = [
             OutgoingRows.of(piece, await self._link.block_ids(len(piece)), target)
-            for piece in pieces(messages)
+            for piece in pieces_of(messages, PIECE)
         ]
         await self._send_all(target, batches)
         return [name for outgoing in batches for name in outgoing.names]
@@ -191,7 +187,7 @@ class Outbox:
         target = Destination.parse(destination)
         posting = Posting(target, self._numbers.get(target), await self._link.channel())
         names: list[str] = []
-        for piece in pieces(messages):
+        for piece in pieces_of(messages, PIECE):
             outgoing = OutgoingRows.of(piece, await self._link.message_ids(connection, len(piece)), target)
             await posting.post(connection, outgoing)
             names += outgoing.names

@@ -118,14 +118,13 @@ def packets(
     state: PublisherState,
     transactions: Iterable[Transaction],
     settings: PublisherSettings,
-    report: LinkReport | None = None,
     tails: MutableMapping[Offset, bytes] | None = None,
 ) -> Iterator[Packet]:
     """Build the messages that may go now, in order; lazily, so that little is held at a time.
 
-    ``transactions`` are those for the peer after ``log_sent``, in the order of their offsets; ``report`` is
-    this end's report about the other direction. ``tails`` are the chains of the log up to some offsets. If
-    the chain of ``log_sent`` is among them, the chains of the sent transactions are added, and sent.
+    ``transactions`` are those for the peer after ``log_sent``, in the order of their offsets. ``tails`` are
+    the chains of the log up to some offsets. If the chain of ``log_sent`` is among them, the chains of the
+    sent transactions are added, and sent.
     """
     columns = state.columns
     tails = {} if tails is None else tails
@@ -139,7 +138,7 @@ def packets(
     for draft in cut(columns.log_sent, chained, capacity(settings.message_size)):
         header = Header(columns.resend_count, draft.previous_offset, draft.last_offset, draft.sequence)
         tail = tails.get(draft.previous_offset)
-        yield Packet(header, columns.epoch, draft.records, report, chain=tail)
+        yield Packet(header, columns.epoch, draft.records, chain=tail)
 
 
 def _chained(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from history.errors import ConfigurationError
+from history.support.paging import pieces_of
 from history.support.rendering import shown, text_of
 from triggers.service.checking import check_whole
 from triggers.spark import ForeachBatch
@@ -82,8 +83,7 @@ def exactly_once_batch(  # noqa: PLR0913  (the options of a test, each by its na
             "decorate it; test a trigger itself with exactly_once, before its foreach_batch",
         )
     parts, frame = _rows_of(rows, spark)
-    size = batch or (len(parts) + 1) // 2
-    batches = [parts[start : start + size] for start in range(0, len(parts), size)]
+    batches = list(pieces_of(parts, batch or (len(parts) + 1) // 2))
 
     def run(wanted: str | None) -> Report:
         chance = simulations.default_seed if seed is None else seed

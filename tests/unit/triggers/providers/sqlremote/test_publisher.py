@@ -56,15 +56,6 @@ class TestSending:
 
         assert (link.p, link.publisher.columns.send_count) == ((A, A, 1), 3)
 
-    def test_every_message_carries_what_is_said_of_the_other_direction(self) -> None:
-        link = Bench()
-        link.publisher = pub.let_send(link.publisher, D)
-        report = LinkReport(LATER_EPOCH, Offset(7), 2)
-
-        gone = list(pub.packets(link.publisher, link.log, link.publishing, report))
-
-        assert {packet.report for packet in gone} == {report}
-
 
 class TestConfirmations:
     def test_one_that_is_late_changes_nothing(self) -> None:

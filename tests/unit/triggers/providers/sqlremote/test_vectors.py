@@ -419,17 +419,10 @@ def test_v23_a_row_holds_offsets_of_two_logs() -> None:
     state = pub.let_send(pub.PublisherState(columns=row.outgoing), Offset(30))
     own = [Transaction(Offset(10), b"ours")]
 
-    gone = list(
-        pub.packets(
-            state,
-            own,
-            here.publishing,
-            LinkReport(row.incoming.epoch, row.incoming.log_received, 0),
-        )
-    )
+    gone = list(pub.packets(state, own, here.publishing))
 
     assert headers(gone) == ["(0-0000000000-0000000010-0)"]
-    assert gone[0].report == LinkReport(EPOCH, C, 0)
+    assert (row.incoming.epoch, row.incoming.log_received) == (EPOCH, C)
     assert [record.data for record in gone[0].records] == [b"ours"]
 
 
