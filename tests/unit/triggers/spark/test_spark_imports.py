@@ -45,6 +45,7 @@ FUNCTION = {
     "history.support.faces",
     "history.support.forks",
     "history.support.namesakes",
+    "history.support.paging",
     "history.support.private_files",
     "history.support.references",
     "history.support.tls",
