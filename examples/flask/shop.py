@@ -33,8 +33,9 @@ def charges() -> ResponseReturnValue:
 
     if outcome.executed and outcome.error is not None:
         raise outcome.error
-    if outcome.executed or outcome.kind == "duplicate":
+    if outcome.executed or outcome.result_kept:
         return jsonify(outcome.result)
     if outcome.rejected:  # the first request had another body
         return {"error": outcome.reason}, 422
-    return {"error": outcome.reason}, 409  # it still runs, or is In Doubt
+    # It still runs, is In Doubt, or was done without a kept result
+    return {"error": outcome.reason}, 409

@@ -156,7 +156,7 @@ class ServiceExecution:
             return await self._call_sending([run], binding, (positional, named), transaction)
         with not_sending():
             result = binding.service(*positional, **named)
-            return result if result is None else await self._ended(binding, result)
+            return result if result is None else await self._ended(result)
 
     async def _call_sending(
         self,
@@ -173,7 +173,7 @@ class ServiceExecution:
             with sending(sends):
                 result = binding.service(*positional, **named)
                 if result is not None:
-                    result = await self._ended(binding, result)
+                    result = await self._ended(result)
             if transaction is not None:
                 await transaction.flush()  # or messages would leave for changes that the database refuses
             await sends.leave(None if transaction is None else transaction.connection)
@@ -181,10 +181,10 @@ class ServiceExecution:
             await sends.end()
         return result
 
-    async def _ended(self, binding: Binding, result: Any) -> Any:
+    async def _ended(self, result: Any) -> Any:
         """Return a result if its work is done; refuse any other."""
         if hasattr(result, "__await__"):
-            result = await self._await(binding, result)
+            result = await self._await(result)
         settings = self.settings
         if not settings.shadow:  # a transaction that changes nothing
             check_result(settings.name, result, kept=settings.keep_result is not False)
@@ -231,7 +231,7 @@ class ServiceExecution:
             return await self._call_sending(list(first), self.binding, arguments, transaction)
         with not_sending():
             result = self.binding.service(*positional, **named)
-            return result if result is None else await self._ended(self.binding, result)
+            return result if result is None else await self._ended(result)
 
     def _begin(self, run: Run, transaction: ServiceTransaction | None) -> _Arguments | None:
         """Return the arguments of a message's first run; None if there are none, and the run has ended."""
@@ -263,9 +263,9 @@ class ServiceExecution:
             lease=run,
         )
 
-    async def _await(self, binding: Binding, result: Awaitable[Any]) -> Any:
+    async def _await(self, result: Awaitable[Any]) -> Any:
         if self.shell.blocking:
-            raise UnawaitedError(binding.name, result)
+            raise UnawaitedError(self.settings.name, result)
         return await result
 
     async def _attempts(

@@ -2,19 +2,23 @@
 
 import os
 import re
+import runpy
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
 from _pytest.mark import ParameterSet
 
+from history.beside.kept import KeepsBeside
 from tests import ROOT
 from tests.acceptance.docs.pages import READERS_REDIS, blocks, in_path, matches, run_in_bash, typed
+from tests.fixtures.histories import with_store
 from tests.fixtures.servers.kafka_server import KafkaServer
 from tests.fixtures.servers.spark import LONGEST, SPARK_PROCESSES, need_spark
 from tests.fixtures.waiting import patience
@@ -54,6 +58,25 @@ def shown() -> Iterator[dict[str, str]]:
     """Addresses and ports in the examples, each with its replacement for this test run."""
     with KafkaServer() as kafka:
         yield {"localhost:9092": kafka.address, **{port: str(free_port()) for port in PORTS}}
+
+
+def test_the_view_of_flask_answers_no_success_without_a_kept_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def decided_as_done(store: KeepsBeside) -> None:
+        (claim,) = await store.claim("charge", ["ada k1"], "a dead worker")
+        await store.complete("charge", "ada k1", claim.fence)
+
+    monkeypatch.chdir(tmp_path)
+    shop = runpy.run_path(str(ROOT / "examples/flask/shop.py"))
+    with_store("sqlite:///shop.sqlite3", decided_as_done)
+
+    headers = {"Idempotency-Key": "k1", "X-API-Key": "key-of-ada"}
+    reply = shop["app"].test_client().post("/charges", json={"id": "N-1"}, headers=headers)
+    shop["guard"].close()
+
+    assert reply.status_code == HTTPStatus.CONFLICT
+    assert not shop["charged"]
 
 
 @pytest.mark.parametrize("example", [tried(example) for example in EXAMPLES])

@@ -111,6 +111,27 @@ def test_a_retry_that_was_sent_runs_however_the_run_that_sent_it_ends() -> None:
     assert shop.did == {"returns": 2, "catches": 2, "fails": 2}
 
 
+@pytest.mark.parametrize("requeue", [False, True])
+def test_a_task_that_rejects_itself_runs_at_its_next_delivery(*, requeue: bool) -> None:
+    shop = Shop()
+
+    @shop.task(bind=True)
+    def pick(self: Any) -> str:
+        shop.did["pick"] += 1
+        if shop.did["pick"] == 1:
+            raise celery.exceptions.Reject("not now", requeue=requeue)
+        return str(self.request.id)
+
+    with shop.works():
+        pick.apply_async(task_id=(task_id := uuid4().hex))
+        eventually(lambda: shop.messages["pick"] >= 1)
+        if not requeue:  # a dead-letter queue brings it back
+            pick.apply_async(task_id=task_id)
+        eventually(lambda: shop.messages["pick"] == 2)
+
+    assert shop.did == {"pick": 2}
+
+
 def test_tasks_that_replace_each_other_in_turn_go_on() -> None:
     shop = Shop()
 

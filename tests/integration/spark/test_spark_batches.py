@@ -172,6 +172,7 @@ def test_counts_identities_and_broken_rows_are_judged_as_messages_are(
     parked = {one.reason: one for one in _parked(redis_url)}
     kinds = sorted(one.kind for one in parked.values())
     assert kinds == [ParkedKind.REJECTED, ParkedKind.REJECTED, ParkedKind.UNREADABLE]
+    assert "its delivery count, uuid or message id is not valid" in parked
 
 
 def test_columns_of_any_name_and_kind_are_handed_over(

@@ -4,8 +4,8 @@ import asyncio
 import json
 import logging
 import math
-from collections.abc import Callable, Collection, MutableMapping
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Generator, MutableMapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -262,6 +262,30 @@ class IdempotencyKey:
         return self._answer_limit
 
 
+@contextmanager
+def _marked(scope: Scope, guard: str) -> Generator[None]:
+    """Name a guard in the scope of the request that it runs, and hide extensions that bypass the answer.
+
+    Afterwards the scope is as before: a middleware outside of the guard may use it again for another try.
+    """
+    extensions: dict[str, Any] = scope.get("extensions") or {}
+    ours = {
+        _GUARDED: (*scope.get(_GUARDED, ()), guard),
+        # An answer that is a file's name could not be kept.
+        "extensions": {
+            name: value for name, value in extensions.items() if not name.startswith("http.response.")
+        },
+    }
+    before = {name: scope[name] for name in ours if name in scope}
+    scope.update(ours)
+    try:
+        yield
+    finally:
+        for name in ours:
+            scope.pop(name, None)
+        scope.update(before)
+
+
 @dataclass(slots=True)
 class _Work:
     """One request with a key."""
@@ -302,18 +326,12 @@ class _Work:
                 raise ReleasedError(f"the application answered {answer.status}")
             await self._keep_answer(answer)
 
-        extensions: dict[str, Any] = self.request.scope.get("extensions") or {}
-        # An answer that is a file's name could not be kept.
-        self.request.scope["extensions"] = {
-            name: value for name, value in extensions.items() if not name.startswith("http.response.")
-        }
-        scope = self.request.scope
-        scope[_GUARDED] = (*scope.get(_GUARDED, ()), self.middleware.guard.name)
         try:
             if await self.is_for_another_body():
                 await self._refuse_body(send)
                 return
-            outcome = await self._handle(run)
+            with _marked(self.request.scope, self.middleware.guard.name):
+                outcome = await self._handle(run)
         except UnavailableError:
             await self._away(send)
             return

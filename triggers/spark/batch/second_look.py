@@ -80,7 +80,7 @@ _ADDED = (
     StructField(PARKED, BooleanType()),
 )
 
-_UNREADABLE = "its delivery count, uuid or message id is none"
+_UNREADABLE = "its delivery count, uuid or message id is not valid"
 
 
 def judged_again(verdicts: DataFrame, settings: BatchSettings, run: BatchRun) -> DataFrame:

@@ -284,6 +284,12 @@ def test_a_guard_is_not_a_decorator(guard: Guard) -> None:
     assert caught.value.setting == f"guard {guard.name}"
 
 
+def test_a_call_that_returns_a_coroutine_fails_with_the_name_of_its_guard(guard: Guard) -> None:
+    outcome = guard.handle("order-1", lambda: asyncio.sleep(0))
+
+    assert str(outcome.error).startswith("service charge returned a coroutine to await")
+
+
 def test_a_run_knows_its_delivery(guard: Guard) -> None:
     seen: list[Delivery] = []
 

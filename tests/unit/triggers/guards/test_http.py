@@ -833,6 +833,27 @@ class TestNested:
         assert [(await ask(both)).body for _ in range(2)] == [b"charge 1", b"charge 1"]
         assert (await ask(shop.app)).headers["idempotent-replayed"] == "true"
 
+    @pytest.mark.parametrize("known", [{}, {"extensions": {"http.response.pathsend": {}, "tls": {}}}])
+    async def test_a_try_again_by_a_middleware_outside_of_it_is_guarded_too(
+        self, shop: Shop, known: dict[str, Any]
+    ) -> None:
+        scopes: list[Sent] = []
+
+        async def noting(scope: Any, receive: Any, send: Any) -> None:
+            scopes.append(scope)
+            await shop.app(scope, receive, send)
+
+        shop.status = 503
+        await ask(noting, known=known)
+        shop.status = 201
+        await ask(shop.app, known=scopes[0])
+
+        copy = await ask(shop.app)
+
+        assert (copy.body, copy.headers["idempotent-replayed"]) == (b"charge 2", "true")
+        assert len(shop.charged) == 2
+        assert scopes[0].get("extensions") == known.get("extensions")
+
 
 class TestInDoubt:
     async def test_the_answer_names_what_is_parked(self, shop: Shop) -> None:
