@@ -42,6 +42,10 @@ LATE = 2.0
 #: How long one call waits for a first message; within this time a worker notices that it is to stop.
 RECEIVE_WAIT = timedelta(seconds=0.5)
 
+#: How long the last calls of other workers may delay messages that are given back at the end of a consumer,
+#: and how often a worker looks whether they have ended, in seconds.
+LAST_CALLS, LAST_CALLS_PAUSE = 2 * RECEIVE_WAIT.total_seconds(), 0.01
+
 #: How long a worker goes on with fetched messages before it looks after everything else, in seconds.
 ROUND = 0.5
 
@@ -137,6 +141,8 @@ class Worker:
         batch = self.gate.trigger.settings.batch
         limit = max(self.gate.trigger.settings.prefetch, batch)
         with self.gate.provider_calls.begun():
+            if self.shell.over.is_set():  # checked here, so that nothing comes back to this consumer
+                return True
             received = await receiver.receive(limit, RECEIVE_WAIT)
         self.idle = not received and monotonic() >= self._expected
         refusing = self._can.counting_refusals
@@ -179,15 +185,25 @@ class Worker:
             position = end
 
     async def _give_back(self, receiver: Receiver, received: Sequence[Received]) -> None:
-        """Recover messages that have not begun: immediately at the end of the consumer.
+        """Recover messages that have not begun.
 
-        While the trigger is closed, the other workers still wait in their last call. Each of them would get
-        these messages and give them back, and each time counts as a delivery of a message that never ran.
+        When the trigger closes or the consumer ends, other workers still wait in their last call. Each of
+        them would get these messages and give them back, and each time counts as a delivery of a message
+        that never ran. At the end of the consumer, the messages go back after these calls, immediately.
         """
-        pause = AT_ONCE if self.shell.over.is_set() else 2 * RECEIVE_WAIT
-        if pause:
-            self._expected = max(self._expected, monotonic() + pause.total_seconds() + LATE)
+        if self.shell.over.is_set():
+            await self._wait_for_receivers()
+            await receiver.recover(received, AT_ONCE)
+            return
+        pause = 2 * RECEIVE_WAIT
+        self._expected = max(self._expected, monotonic() + pause.total_seconds() + LATE)
         await receiver.recover(received, pause)
+
+    async def _wait_for_receivers(self) -> None:
+        """Wait until no worker of the trigger receives any more, at most :data:`LAST_CALLS`."""
+        until = monotonic() + LAST_CALLS
+        while self.gate.provider_calls.pending and monotonic() < until:
+            await self.shell.sleep(LAST_CALLS_PAUSE)
 
     def _take_fetched(self) -> Sequence[Received]:
         """Return further messages that are here already; with the present one they fill the prefetch."""

@@ -207,6 +207,30 @@ def test_a_suspension_costs_the_messages_behind_it_one_delivery_however_many_wor
     assert {count for uuid, count in counts.items() if uuid != "0"} == {2}
 
 
+def test_a_stop_costs_the_messages_behind_it_one_delivery_however_many_workers_wait(lane: Lane) -> None:
+    counts: dict[str | None, int] = {}
+    begun, may_end = threading.Event(), threading.Event()
+
+    def work(message: Message) -> None:
+        begun.set()
+        may_end.wait(PATIENCE)
+        counts[message.uuid] = message.delivery_count
+
+    orders = lane.trigger("orders", work, concurrency=8, prefetch=20)
+    provider = MemoryProvider()
+    drive(provider.send("orders", [Message(uuid=str(number), body="") for number in range(20)]))
+
+    with lane.run([orders], provider, history=(history := MemoryHistory())) as first:
+        assert begun.wait(PATIENCE)
+        first.stop()
+        may_end.set()
+    assert len(counts) == 1
+    with lane.run([orders], provider, history=history):
+        eventually(lambda: len(counts) == 20)
+
+    assert sorted(counts.values()) == [1, *[2] * 19]
+
+
 def test_a_monitor_that_hangs_hides_no_outage_of_the_history(lane: Lane) -> None:
     hangs, may_end, away = threading.Event(), threading.Event(), threading.Event()
 
