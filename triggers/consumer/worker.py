@@ -97,6 +97,10 @@ class Worker:
     _alive_due: float = 0.0
     _back_off: float = FIRST_BACK_OFF
     _expected: float = 0.0
+    #: How many suspensions of the trigger there had been when a message last ran without another one.
+    _overcome: int = 0
+    #: Whether its provider pushes messages, whatever it asks for.
+    _pushed: bool = False
     #: Set while the receiver is not being kept alive.
     _kept: Flag = field(init=False)
 
@@ -132,14 +136,14 @@ class Worker:
             return True
         await self._sweep()
         receiver = self.receiver or await self._open()
+        suspensions = self.gate.suspensions
         if self.gate.suspended is not None:
             self.idle = False
             if self._can.pausing is not None:
                 await self._can.pausing.pause()
             await self._pause(SUSPENDED_PAUSE)
             return True
-        batch = self.gate.trigger.settings.batch
-        limit = max(self.gate.trigger.settings.prefetch, batch)
+        limit = self._most_to_fetch()
         with self.gate.provider_calls.begun():
             if self.shell.over.is_set():  # checked here, so that nothing comes back to this consumer
                 return True
@@ -154,7 +158,23 @@ class Worker:
         finally:
             if turns is not None:
                 await turns.give_back()
+        if received and self.gate.suspensions == suspensions:
+            self._overcome = suspensions
         return True
+
+    @property
+    def _careful(self) -> bool:
+        """Whether nothing has run to its end since the last suspension: the next message may suspend again.
+
+        Messages that are fetched with it would be given back. Each time counts as a delivery, so that they
+        would be rejected together with it, although they never ran. A broker that pushes sends as many as
+        ever, and to fetch fewer would give back more.
+        """
+        return not self._pushed and self._overcome != self.gate.suspensions
+
+    def _most_to_fetch(self) -> int:
+        settings = self.gate.trigger.settings
+        return settings.batch if self._careful else max(settings.prefetch, settings.batch)
 
     async def _deliver_all(self, receiver: Receiver, received: Sequence[Received]) -> None:
         """Deliver the received messages, some at a time, and recover the ones that may not begin any more.
@@ -170,7 +190,7 @@ class Worker:
                     break
                 try:
                     if turns is not None:
-                        if position + 1 == len(received) and monotonic() < until:
+                        if position + 1 == len(received) and monotonic() < until and not self._careful:
                             # Without the messages that have run: each keeps its body in memory.
                             received, position = [received[position], *self._take_fetched()], 0
                         following = position + 1
@@ -233,8 +253,10 @@ class Worker:
                 receiver = await self.provider.open_receiver(
                     self.destination, subscription=settings.name, name=self.name
                 )
-        if (limited := capabilities_of(receiver).limited) is not None:
-            limited.limits = Limits(settings.max_body_size, settings.policy.max_delivery_count)
+        inner = capabilities_of(receiver)
+        if inner.limited is not None:
+            inner.limited.limits = Limits(settings.max_body_size, settings.policy.max_delivery_count)
+        self._pushed = inner.pausing is not None
         self.receiver = LazyReceiver(receiver) if settings.acknowledge_mode == "dups_ok" else receiver
         self._can = capabilities_of(self.receiver)
         await self._place_turns()

@@ -207,6 +207,37 @@ def test_a_suspension_costs_the_messages_behind_it_one_delivery_however_many_wor
     assert {count for uuid, count in counts.items() if uuid != "0"} == {2}
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_message_that_always_suspends_its_trigger_is_rejected_alone(
+    lane: Lane,
+    redis_url: str,
+    ordered: bool,  # noqa: FBT001
+) -> None:
+    ran: list[str | None] = []
+
+    def work(message: Message) -> None:
+        if message.uuid == "0":
+            raise TransientError
+        ran.append(message.uuid)
+
+    orders = lane.trigger(
+        "orders", work, on_retry_failure="suspend", max_delivery_count=3, prefetch=10, ordered=ordered
+    )
+    uuids = [str(number) for number in range(10)]
+    send(f"{redis_url}{FAST}", "orders", *uuids)
+
+    with lane.run([orders], f"{redis_url}{FAST}", history=redis_url) as running:
+        for _ in range(3):
+            eventually(lambda: running.gates[0].suspended)
+            # Then all that was given back is due again, and is fetched with the message that suspends.
+            time.sleep(3 * WAIT)
+            running.gates[0].resume(by_command=True)
+        eventually(lambda: is_drained(redis_url, "orders"))
+
+    assert sorted(ran, key=str) == uuids[1:]
+    assert [parked.uuid for parked in parked_in(redis_url, "orders")] == ["0"]
+
+
 def test_a_stop_costs_the_messages_behind_it_one_delivery_however_many_workers_wait(lane: Lane) -> None:
     counts: dict[str | None, int] = {}
     begun, may_end = threading.Event(), threading.Event()
