@@ -25,6 +25,11 @@ class Calls:
             del self._begun[call]
 
     @property
+    def pending(self) -> bool:
+        """Whether a call has not returned."""
+        return bool(self._begun)
+
+    @property
     def silent_for(self) -> float | None:
         """How many seconds the oldest call has waited, if that is too long; else None."""
         oldest = min(list(self._begun.values()), default=None)

@@ -273,7 +273,7 @@ class Housekeeping:
                 _log.warning(
                     "trigger %s stays suspended: its monitor failed: %s",
                     self.gate.trigger.name,
-                    told_of(error),
+                    told_of(error, self.gate.trigger.settings.redaction),
                     extra=self._extra,
                 )
             finally:

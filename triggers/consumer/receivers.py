@@ -19,6 +19,7 @@ from triggers.providers.provider import (
     AT_ONCE,
     NO_LIMITS,
     RECEIVE_WAIT,
+    Capabilities,
     Limits,
     Received,
     Receiver,
@@ -238,10 +239,18 @@ class Part:
 
 @dataclass(slots=True)
 class LazyReceiver:
-    """A receiver that sends gathered acknowledgements before a receive, when they are many, and at close."""
+    """A receiver that gathers acknowledgements.
+
+    It sends them before a receive, when they are many, while the trigger is suspended, and at close.
+    """
 
     receiver: Receiver
     _done: list[Received] = field(default_factory=list[Received])
+    _can: Capabilities = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Find out what the inner receiver supports."""
+        self._can = capabilities_of(self.receiver)
 
     @property
     def keep_alive_interval(self) -> timedelta:
@@ -270,6 +279,17 @@ class LazyReceiver:
     async def keep_alive(self) -> None:
         """Keep everything alive that the provider does not know to be done."""
         await self.receiver.keep_alive()
+
+    async def pause(self) -> None:
+        """Acknowledge what has gathered: nothing may be received for days. Then let the inner one pause."""
+        await self._flush()
+        if self._can.pausing is not None:
+            await self._can.pausing.pause()
+
+    def take_refusals(self) -> int:
+        """Return how many acknowledgements the inner receiver reports as refused."""
+        refusing = self._can.counting_refusals
+        return 0 if refusing is None else refusing.take_refusals()
 
     async def close(self) -> None:
         """Acknowledge what has gathered, then close."""

@@ -42,6 +42,9 @@ LATE = 2.0
 #: How long one call waits for a first message; within this time a worker notices that it is to stop.
 RECEIVE_WAIT = LAST_CALLS / 2
 
+#: How often a worker looks whether the last calls of the others have ended, in seconds.
+LAST_CALLS_PAUSE = 0.01
+
 #: How long a worker goes on with fetched messages before it looks after everything else, in seconds.
 ROUND = 0.5
 
@@ -93,6 +96,10 @@ class Worker:
     _alive_due: float = 0.0
     _back_off: float = FIRST_BACK_OFF
     _expected: float = 0.0
+    #: How many suspensions of the trigger there had been when a message last ran without another one.
+    _overcome: int = 0
+    #: Whether its provider pushes messages, whatever it asks for.
+    _pushed: bool = False
     #: Set while the receiver is not being kept alive.
     _kept: Flag = field(init=False)
 
@@ -128,15 +135,17 @@ class Worker:
             return True
         await self._sweep()
         receiver = self.receiver or await self._open()
+        suspensions = self.gate.suspensions
         if self.gate.suspended is not None:
             self.idle = False
             if self._can.pausing is not None:
                 await self._can.pausing.pause()
             await self._pause(SUSPENDED_PAUSE)
             return True
-        batch = self.gate.trigger.settings.batch
-        limit = max(self.gate.trigger.settings.prefetch, batch)
+        limit = self._most_to_fetch()
         with self.gate.provider_calls.begun():
+            if self.shell.over.is_set():  # checked here, so that nothing comes back to this consumer
+                return True
             received = await receiver.receive(limit, RECEIVE_WAIT)
         self.idle = not received and monotonic() >= self._expected
         refusing = self._can.counting_refusals
@@ -148,7 +157,23 @@ class Worker:
         finally:
             if turns is not None:
                 await turns.give_back()
+        if received and self.gate.suspensions == suspensions:
+            self._overcome = suspensions
         return True
+
+    @property
+    def _careful(self) -> bool:
+        """Whether nothing has run to its end since the last suspension: the next message may suspend again.
+
+        Messages that are fetched with it would be given back. Each time counts as a delivery, so that they
+        would be rejected together with it, although they never ran. A broker that pushes sends as many as
+        ever, and to fetch fewer would give back more.
+        """
+        return not self._pushed and self._overcome != self.gate.suspensions
+
+    def _most_to_fetch(self) -> int:
+        settings = self.gate.trigger.settings
+        return settings.batch if self._careful else max(settings.prefetch, settings.batch)
 
     async def _deliver_all(self, receiver: Receiver, received: Sequence[Received]) -> None:
         """Deliver the received messages, some at a time, and recover the ones that may not begin any more.
@@ -164,7 +189,7 @@ class Worker:
                     break
                 try:
                     if turns is not None:
-                        if position + 1 == len(received) and monotonic() < until:
+                        if position + 1 == len(received) and monotonic() < until and not self._careful:
                             # Without the messages that have run: each keeps its body in memory.
                             received, position = [received[position], *self._take_fetched()], 0
                         following = position + 1
@@ -179,15 +204,24 @@ class Worker:
             position = end
 
     async def _give_back(self, receiver: Receiver, received: Sequence[Received]) -> None:
-        """Recover messages that have not begun: immediately at the end of the consumer.
+        """Recover messages that have not begun.
 
-        While the trigger is closed, the other workers still wait in their last call. Each of them would get
-        these messages and give them back, and each time counts as a delivery of a message that never ran.
+        When the trigger closes or the consumer ends, other workers still wait in their last call. Each of
+        them would get these messages and give them back, and each time counts as a delivery of a message
+        that never ran. At the end of the consumer, the messages go back after these calls, immediately.
         """
-        pause = AT_ONCE if self.shell.over.is_set() else 2 * RECEIVE_WAIT
-        if pause:
-            self._expected = max(self._expected, monotonic() + pause.total_seconds() + LATE)
-        await receiver.recover(received, pause)
+        if self.shell.over.is_set():
+            await self._wait_for_receivers()
+            await receiver.recover(received, AT_ONCE)
+            return
+        self._expected = max(self._expected, monotonic() + LAST_CALLS.total_seconds() + LATE)
+        await receiver.recover(received, LAST_CALLS)
+
+    async def _wait_for_receivers(self) -> None:
+        """Wait until no worker of the trigger receives any more, at most :data:`LAST_CALLS`."""
+        until = monotonic() + LAST_CALLS.total_seconds()
+        while self.gate.provider_calls.pending and monotonic() < until:
+            await self.shell.sleep(LAST_CALLS_PAUSE)
 
     def _take_fetched(self) -> Sequence[Received]:
         """Return further messages that are here already; with the present one they fill the prefetch."""
@@ -217,8 +251,10 @@ class Worker:
                 receiver = await self.provider.open_receiver(
                     self.destination, subscription=settings.name, name=self.name
                 )
-        if (limited := capabilities_of(receiver).limited) is not None:
-            limited.limits = Limits(settings.max_body_size, settings.policy.max_delivery_count)
+        inner = capabilities_of(receiver)
+        if inner.limited is not None:
+            inner.limited.limits = Limits(settings.max_body_size, settings.policy.max_delivery_count)
+        self._pushed = inner.pausing is not None
         self.receiver = LazyReceiver(receiver) if settings.acknowledge_mode == "dups_ok" else receiver
         self._can = capabilities_of(self.receiver)
         await self._place_turns()

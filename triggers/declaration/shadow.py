@@ -26,7 +26,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from history.entry import Settlement
 from history.store import HistoryStore
@@ -41,9 +40,6 @@ from triggers.pipeline.pipeline import MessagePipeline
 from triggers.pipeline.run import Run
 from triggers.providers.provider import Capabilities, Received, Receiver
 from triggers.service.outcome import Outcome
-
-if TYPE_CHECKING:
-    from history.message import Message
 
 _log = logging.getLogger(__name__)
 
@@ -185,17 +181,18 @@ class ShadowPipeline(MessagePipeline):
         """Handle all messages that a receiver handed over, and answer them."""
         return await MessagePipeline.deliver(replace(self, delivering=True), receiver, received, can)
 
-    async def handle(self, message: "Message") -> Outcome:
-        """Handle one message: a batch of one."""
-        return (await self.handle_batch([message]))[0]
-
     async def close(self) -> None:
         """Log the sum, and close as without shadow."""
         self.tally.tell()
         await super().close()
 
+    async def _handle_run(self, run: Run, removal: Removal | None = None) -> Outcome:
+        return self._told(run, await super()._handle_run(run, removal))
+
     async def _handle_runs(self, runs: Sequence[Run], removal: Removal | None = None) -> Sequence[Outcome]:
         outcomes = await super()._handle_runs(runs, removal)
+        if len(runs) == 1:  # handled, and counted, as a single message
+            return outcomes
         return [self._told(run, outcome) for run, outcome in zip(runs, outcomes, strict=True)]
 
     def _told(self, run: Run, outcome: Outcome) -> Outcome:

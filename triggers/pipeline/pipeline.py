@@ -475,7 +475,7 @@ class MessagePipeline:
                     await hold_inside(transaction, self.settings.name, reason)
                 await transactions.settle(transaction, [run for run in runs if run.claimed or run.holds])
                 if removal is not None:
-                    await removal.take_out(transaction, [run for run in runs if _is_done_with(run)])
+                    await removal.take_out(transaction, [run for run in runs if self._is_done_with(run)])
         except HistoryUnavailableError:
             if again or transaction is None or not transaction.is_stale:
                 raise
@@ -543,6 +543,12 @@ class MessagePipeline:
             self._reach(Step.COMPLETED)
         elif kept := [run for run in unsettled if run.end is not None and run.end.error is None]:
             await self._park(kept)
+
+    def _is_done_with(self, run: Run) -> bool:
+        """Whether the only remaining step for a message is to acknowledge it."""
+        if self.settings.on_duplicate is not None and is_duplicate(run):
+            return False
+        return _answer_of(run) is Answer.ACKNOWLEDGE and not run.parks and not run.raises_event
 
     def _answer(self, run: Run) -> None:
         """Note the answer of the table to the provider."""
@@ -622,11 +628,6 @@ class MessagePipeline:
 def _answer_of(run: Run) -> Answer | None:
     decision = run.decision if run.end is None else run.end.aftermath
     return None if decision is None else decision.answer
-
-
-def _is_done_with(run: Run) -> bool:
-    """Whether the only remaining step for a message is to acknowledge it."""
-    return _answer_of(run) is Answer.ACKNOWLEDGE and not run.parks and not run.raises_event
 
 
 def _is_told_already(run: Run) -> bool:

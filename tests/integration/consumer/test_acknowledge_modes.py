@@ -8,6 +8,7 @@ from history.message import Message
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, is_drained, send
+from triggers import TransientError
 
 
 def pending(url: str, stream: str) -> int:
@@ -47,3 +48,18 @@ def test_lazy_acknowledgements_are_sent_when_the_consumer_ends(lane: Lane, redis
         assert done.wait(PATIENCE)
 
     assert is_drained(redis_url, "orders")
+
+
+def test_lazy_acknowledgements_are_sent_when_the_trigger_is_suspended(lane: Lane, redis_url: str) -> None:
+    def fail_at_the_last(message: Message) -> None:
+        if message.uuid == "c":
+            raise TransientError
+
+    send(redis_url, "orders", "a", "b", "c")
+    orders = lane.trigger(
+        "orders", fail_at_the_last, acknowledge_mode="dups_ok", prefetch=3, on_retry_failure="suspend"
+    )
+
+    with lane.run([orders], redis_url, history=redis_url) as running:
+        eventually(lambda: running.gates[0].suspended is not None)
+        eventually(lambda: pending(redis_url, "orders") == 1)

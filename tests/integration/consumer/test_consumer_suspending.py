@@ -207,6 +207,61 @@ def test_a_suspension_costs_the_messages_behind_it_one_delivery_however_many_wor
     assert {count for uuid, count in counts.items() if uuid != "0"} == {2}
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_message_that_always_suspends_its_trigger_is_rejected_alone(
+    lane: Lane,
+    redis_url: str,
+    ordered: bool,  # noqa: FBT001
+) -> None:
+    ran: list[str | None] = []
+
+    def work(message: Message) -> None:
+        if message.uuid == "0":
+            raise TransientError
+        ran.append(message.uuid)
+
+    orders = lane.trigger(
+        "orders", work, on_retry_failure="suspend", max_delivery_count=3, prefetch=10, ordered=ordered
+    )
+    uuids = [str(number) for number in range(10)]
+    send(f"{redis_url}{FAST}", "orders", *uuids)
+
+    with lane.run([orders], f"{redis_url}{FAST}", history=redis_url) as running:
+        for _ in range(3):
+            eventually(lambda: running.gates[0].suspended)
+            # Then all that was given back is due again, and is fetched with the message that suspends.
+            time.sleep(3 * WAIT)
+            running.gates[0].resume(by_command=True)
+        eventually(lambda: is_drained(redis_url, "orders"))
+
+    assert sorted(ran, key=str) == uuids[1:]
+    assert [parked.uuid for parked in parked_in(redis_url, "orders")] == ["0"]
+
+
+def test_a_stop_costs_the_messages_behind_it_one_delivery_however_many_workers_wait(lane: Lane) -> None:
+    counts: dict[str | None, int] = {}
+    begun, may_end = threading.Event(), threading.Event()
+
+    def work(message: Message) -> None:
+        begun.set()
+        may_end.wait(PATIENCE)
+        counts[message.uuid] = message.delivery_count
+
+    orders = lane.trigger("orders", work, concurrency=8, prefetch=20)
+    provider = MemoryProvider()
+    drive(provider.send("orders", [Message(uuid=str(number), body="") for number in range(20)]))
+
+    with lane.run([orders], provider, history=(history := MemoryHistory())) as first:
+        assert begun.wait(PATIENCE)
+        first.stop()
+        may_end.set()
+    assert len(counts) == 1
+    with lane.run([orders], provider, history=history):
+        eventually(lambda: len(counts) == 20)
+
+    assert sorted(counts.values()) == [1, *[2] * 19]
+
+
 def test_a_monitor_that_hangs_hides_no_outage_of_the_history(lane: Lane) -> None:
     hangs, may_end, away = threading.Event(), threading.Event(), threading.Event()
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.atomic_shop import Make, Shop, insert, shop_at
 from tests.integration.helpers.consumers import Running, send
-from triggers import Consumer, FatalError, Message, Trigger, trigger
+from triggers import Consumer, FatalError, Message, Outcome, Trigger, trigger
 from triggers.pipeline.sharing import pace
 
 UUIDS = [f"u{number}" for number in range(10)]
@@ -109,3 +109,21 @@ def test_transactions_that_wait_for_each_other_lose_nothing_and_repeat_nothing(p
         with shop.engine.connect() as connection:
             total = connection.execute(text("SELECT SUM(balance) FROM accounts")).scalar_one()
         assert total == 100
+
+
+def test_a_duplicate_stays_in_the_queue_until_its_hook_was_called(shop: Shop, made: Make) -> None:
+    told: list[str | None] = []
+
+    def hook(message: Message, _: Outcome) -> None:
+        told.append(message.uuid)
+        if len(told) == 1:
+            raise SystemExit("killed between the commit and the hook's end")
+
+    send(shop.url, QUEUE, "u1", "u1")
+    with pytest.raises(SystemExit):
+        Consumer([made(insert, QUEUE, on_duplicate=hook)], shop.url).run(until_idle=0)
+    assert left(shop) == 1
+    run_until(made(insert, QUEUE, on_duplicate=hook), shop, lambda: left(shop) == 0)
+
+    assert shop.booked() == ["u1"]
+    assert told == ["u1", "u1"]

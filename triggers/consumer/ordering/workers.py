@@ -44,6 +44,8 @@ class ReceivingWorker(Worker):
     _astray: bool = True
     _lost: bool = False
     _unknown: bool = False
+    #: How many suspensions of the trigger there had been when a message was last received alone.
+    _tried: int = 0
 
     async def run(self) -> None:
         """Receive until the consumer stops; then finish what runs, send its answers and let others go on.
@@ -158,9 +160,20 @@ class ReceivingWorker(Worker):
         if self.handover.must_wait():
             await self._pause(BLOCKED_PAUSE)
             return
+        suspensions = self.gate.suspensions
+        if self._careful:
+            if self.handover.busy:
+                await self.handover.wait()
+                return
+            if self._tried == suspensions:
+                self._overcome = suspensions
+            else:
+                room = 1
         with self.gate.provider_calls.begun():
             received = await receiver.receive(room, BUSY_WAIT if self.handover.busy else self._wait)
         self.handover.put(received)
+        if received:
+            self._tried = suspensions
         self.idle = not received and self.handover.idle
         # Due messages come before new ones: if fewer came than requested, all due messages have come.
         if len(received) < room and self.handover.is_overdue():

@@ -28,13 +28,19 @@ def store(redis_url: str) -> Iterator[KeepsBeside]:
     drive(store.close())
 
 
+@pytest.mark.parametrize("mode", ["client", "dups_ok"])
 def test_a_message_that_is_sent_to_suspended_consumers_costs_no_delivery(
-    lane: Lane, rabbitmq_url: str, redis_url: str, store: KeepsBeside, monkeypatch: pytest.MonkeyPatch
+    lane: Lane,
+    rabbitmq_url: str,
+    redis_url: str,
+    store: KeepsBeside,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: str,
 ) -> None:
     monkeypatch.setattr("triggers.providers.brokers.push_receiver.IDLE", 3600)  # nobody else gives back
     shop = Shop(lane, rabbitmq_url, redis_url, store, ordered=False)
     shop.subscribe()
-    with shop.consumer() as one, shop.consumer() as other:
+    with shop.consumer(acknowledge_mode=mode) as one, shop.consumer(acknowledge_mode=mode) as other:
         eventually(lambda: shop.consumers() == shop.pushed_to() == 2)
         shop.order(Verb.SUSPEND)
         eventually(lambda: kind_of(one) is kind_of(other) is Suspension.COMMAND)

@@ -12,7 +12,7 @@ from history.beside.parking import Parking
 from history.bridge import drive
 from history.memory import MemoryHistory
 from history.shell import ThreadShell
-from triggers import Message, Outcome, TransientError, trigger
+from triggers import TOKENS, Message, Outcome, TransientError, trigger
 from triggers.consumer.gate import Gate
 from triggers.consumer.housekeeping import Housekeeping
 from triggers.detection.suspension import Suspension
@@ -55,6 +55,7 @@ class House:
             monitor=None if monitor is None else self._ask,
             monitor_interval=timedelta(seconds=INTERVAL),
             parking=lot,
+            redact=TOKENS,
         )
         def work(message: Message) -> None: ...
 
@@ -158,6 +159,17 @@ class TestWaking:
 
         assert not house.resumes_at(AT_ONCE)
         assert house.resumes_at(AT_ONCE + INTERVAL)
+
+    def test_the_error_of_a_monitor_is_redacted_in_the_log(self, caplog: pytest.LogCaptureFixture) -> None:
+        def ask() -> bool:
+            raise OSError("no answer from https://orders:hunter2@bank.example")
+
+        house = House(ask)
+        house.suspend()
+        house.resumes_at(AT_ONCE)
+
+        assert "its monitor failed: OSError: no answer from https://orders:(redacted" in caplog.text
+        assert "hunter2" not in caplog.text
 
     def test_suspended_by_its_history_it_resumes_within_a_second_of_its_return(self) -> None:
         house = House()

@@ -235,6 +235,26 @@ def test_the_sum_is_told_at_the_end(
     )
 
 
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_consumer_tells_the_sum_at_its_end(
+    store: MemoryHistory, caplog: pytest.LogCaptureFixture, batch: int
+) -> None:
+    def charge(message: Message) -> None: ...
+
+    def charge_some(messages: list[Message]) -> None: ...
+
+    service = charge if batch == 1 else charge_some
+    shadowed = trigger("orders", name="charge", history=store, shadow=True, batch=batch)(service)
+    provider = MemoryProvider()
+    drive(provider.send("orders", [Message(body="", uuid=uuid) for uuid in "aab"]))
+
+    Consumer([shadowed], provider).run(until_idle=0.01)
+
+    assert "trigger charge: in shadow 3 messages ran; of these would have been stopped: 1 duplicate" in (
+        caplog.text
+    )
+
+
 def do_nothing(message: Message) -> None:
     del message
 
