@@ -102,7 +102,7 @@ class DatabaseEnd:
         """Return its rows."""
         for number, capture in enumerate(self.captured_tables):
             declared = Declared(capture.name, capture.columns, capture.by, self.subscription)
-            (table,) = tables_of(self.connection, [declared], raw=True)
+            (table,) = tables_of(self.connection, [declared])
             names = list(table.columns.keys())
             keys = [names.index(name) for name in capture.key]
             order = sorted(range(len(names)), key=names.__getitem__)
