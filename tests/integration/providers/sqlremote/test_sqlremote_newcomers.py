@@ -8,7 +8,9 @@ import pytest
 from sqlalchemy import text
 
 from history.bridge import drive
+from history.errors import ConfigurationError
 from tests.integration.providers.sqlremote.link_ends import Side, both, linked
+from triggers.cli.sqlremote.work import started
 from triggers.providers.sqlremote import Publication
 from triggers.providers.sqlremote.extraction.extract import extract
 from triggers.providers.sqlremote.extraction.load import load
@@ -56,6 +58,8 @@ def test_a_new_link_of_a_log_that_was_deleted_in_part_waits_for_an_extract(
     assert "doubtless sqlremote extract SETTINGS third" in stopped
     assert x.row("third").watermark.outgoing.send_count == 0
     assert x.row("orders").stopped is None
+    with pytest.raises(ConfigurationError, match="third waits for an extract of its peer"):
+        started(x.links, "third")
     drive(extract(x.links, "third", tmp_path / "extract"))
     set_up(x, "orders", "third")
     assert x.row("third").stopped is None
