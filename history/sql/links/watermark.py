@@ -4,7 +4,7 @@ An agent takes a link with its own token, and every write of the row compares th
 same link by mistake, only one can move it. The token expires unless its agent renews it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -18,10 +18,12 @@ from history.sql.statements.watermark import (
     INCOMING,
     LEAVE,
     LOCK,
+    NOTE_PAST,
     OUTGOING,
     READ,
     READ_ALL,
     READ_END,
+    READ_PAST,
     RESET,
     REVOKE,
     SAVE_INCOMING,
@@ -81,11 +83,12 @@ class LinkRow:
     subscription: str | None
 
 
-#: Says from the old row of a link and the new one why the link is stopped; None if it may run.
-Judge = Callable[[LinkRow, LinkRow], str | None]
+#: Says why a link is stopped, from its old row, its new one and the kinds of :data:`READ_PAST` that concern
+#: it; None if it may run.
+Judge = Callable[[LinkRow | None, LinkRow, Collection[str]], str | None]
 
 
-def stays_stopped(before: LinkRow, after: LinkRow) -> str | None:  # noqa: ARG001
+def stays_stopped(before: LinkRow | None, after: LinkRow, past: Collection[str]) -> str | None:  # noqa: ARG001
     """Return why the link was stopped."""
     return after.stopped
 
@@ -180,7 +183,7 @@ class SqlWatermarks:
     ) -> LinkRow:
         """Add a link that begins at the beginning of the log; if it exists, update its settings.
 
-        ``judge`` says from the old row and the new one why the link is stopped then.
+        ``judge`` says why the link is stopped then.
         """
         named = {"link": link, "publication": publication, "epoch": epoch, "peer_epoch": UNKNOWN_EPOCH}
         values: dict[str, Any] = {**named, **settings}
@@ -246,7 +249,7 @@ class SqlWatermarks:
 
         If the link is added again, its peer must be extracted again.
         """
-        return bool(await self.run("revoking a link", partial(fetch, statement=REVOKE, link=link)))
+        return await self.run("revoking a link", partial(_revoke, link=link), atomic=True)
 
     async def end(self) -> LogEnd:
         """Return where the log ends, and where it begins."""
@@ -277,10 +280,20 @@ async def _add(connection: AnyConnection, *, judge: Judge, link: str, **values: 
     before = await fetch(connection, LOCK, link=link)
     (row,) = await fetch(connection, ADD, start=ORIGIN, link=link, **values)
     after = row_of(row)
-    reason = judge(row_of(before[0]), after) if before else after.stopped
+    named = {"publication": after.publication, "link": link, "address": after.address}
+    past = [] if before else [kind for (kind,) in await fetch(connection, READ_PAST, **named)]
+    reason = judge(row_of(before[0]) if before else None, after, past)
     if reason != after.stopped:
         await execute(connection, STOP, link=link, reason=reason)
     return replace(after, stopped=reason)
+
+
+async def _revoke(connection: AnyConnection, *, link: str) -> bool:
+    rows = await fetch(connection, REVOKE, link=link)
+    for _, address in rows:
+        await execute(connection, NOTE_PAST, kind="link", name=link)
+        await execute(connection, NOTE_PAST, kind="address", name=address)
+    return bool(rows)
 
 
 async def reset_on(

@@ -140,7 +140,18 @@ SUBSCRIBE = statement(
 REVOKE = statement(
     """DELETE FROM sysremoteuser
     WHERE doubtless_link = :link AND (doubtless_agent IS NULL OR doubtless_agent_until < {now})
-    RETURNING doubtless_link"""
+    RETURNING doubtless_link, address"""
+)
+
+# Note what a new link may not ignore.
+NOTE_PAST = statement(
+    "INSERT INTO doubtless_link_past (kind, name) VALUES (:kind, :name) ON CONFLICT DO NOTHING"
+)
+
+# What a new link may not ignore, of what was noted.
+READ_PAST = statement(
+    """SELECT kind FROM doubtless_link_past WHERE (kind = 'publication' AND name = :publication)
+    OR (kind = 'link' AND name = :link) OR (kind = 'address' AND name = :address)"""
 )
 
 # Write both halves, whoever runs the link; its agent notices the loss.

@@ -19,6 +19,8 @@ doubtless_link_changes  what triggers have captured, one row per operation, unti
 doubtless_link_work     one row, for SQLite: a number that grows whenever an agent reads changes or applies
                         work, and the link whose work the open transaction applies
 doubtless_link_mail     messages in transit, for the carrier in a table
+doubtless_link_past     what a new link may not ignore: publications whose log was deleted in part, and
+                        the names and the addresses of revoked links
 ======================  =============================================================================
 
 Instants are milliseconds since 1970; ``send_time`` is ``HH:MM:SS``.
@@ -129,6 +131,13 @@ LINK_MAIL = Table(
     Index("doubtless_link_mail_inbox", "address", "number"),
 )
 
+LINK_PAST = Table(
+    "doubtless_link_past",
+    LINKS,
+    Column("kind", NAME, primary_key=True),
+    Column("name", NAME, primary_key=True),
+)
+
 # Begin the log, once.
 BEGIN_LOG = statement(
     "INSERT INTO doubtless_link_end (id, last_offset, operations, deleted_to, schema_version) "
@@ -138,8 +147,15 @@ BEGIN_LOG = statement(
 # Begin to number the work, once.
 BEGIN_WORK = statement("INSERT INTO doubtless_link_work (id, number) VALUES (1, 0) ON CONFLICT DO NOTHING")
 
-#: A table that older versions did not make; ``doubtless_link_changes`` was added with it.
-ADDED_TABLE = LINK_WORK
+# An older version did not note whose log it deleted.
+BEGIN_PAST = statement(
+    """INSERT INTO doubtless_link_past (kind, name)
+    SELECT DISTINCT 'publication', doubtless_publication FROM sysremoteuser
+    WHERE (SELECT deleted_to FROM doubtless_link_end WHERE id = 1) > 0 ON CONFLICT DO NOTHING"""
+)
+
+#: Tables that older versions did not make; ``doubtless_link_changes`` was added with the first one.
+ADDED_TABLES = (LINK_WORK, LINK_PAST)
 
 #: Columns that older versions did not make; all may be NULL.
 ADDED = (
@@ -178,7 +194,8 @@ async def links_exist(connection: AnyConnection) -> bool:
                 f"their tables have version {version}, but this doubtless supports only up to {LINK_SCHEMA}",
                 "upgrade doubtless here",
             )
-    return await table_exists(connection, ADDED_TABLE) and not await _missing(connection)
+    tables = [await table_exists(connection, table) for table in ADDED_TABLES]
+    return all(tables) and not await _missing(connection)
 
 
 async def history_with_links_exists(connection: AnyConnection) -> bool:
@@ -200,6 +217,7 @@ async def _missing(connection: AnyConnection) -> Sequence[Column[Any]]:
 
 async def create_links(connection: AnyConnection) -> None:
     """Add the missing tables; existing ones stay as they are."""
+    had_past = await table_exists(connection, LINK_PAST)
     await make_tables(connection, LINKS.sorted_tables)
     for column in await _missing(connection):
         type_ = column.type.compile(connection.dialect)
@@ -207,3 +225,5 @@ async def create_links(connection: AnyConnection) -> None:
         await execute(connection, statement(sql))
     await execute(connection, BEGIN_LOG, schema=LINK_SCHEMA)
     await execute(connection, BEGIN_WORK)
+    if not had_past:
+        await execute(connection, BEGIN_PAST)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection, create_engine, text
 
 from history import ConfigurationError, Message, open_history
 from history.bridge import drive
@@ -213,6 +213,25 @@ def test_what_is_sent_in_a_transaction_is_sent_when_it_commits(sql_database: str
     patched.run_at(1000)
 
     assert sorted(map(str, uuids("service"))) == ["done-later", "done-now"]
+
+
+def test_a_transaction_that_has_written_may_be_the_first_that_a_process_sends_in(
+    sql_database: str, tmp_path: Path
+) -> None:
+    patched = wire(tmp_path, sql_database)
+    patched.prepare()
+    patched.rows("CREATE TABLE effects (uuid TEXT)")
+    with patched.bay() as bay:
+        bay.context("shop").send("DEFAULT", "hello", uuid="before")
+    engine = create_engine(sql_database.replace("postgresql:", "postgresql+psycopg:"))
+
+    with patched.bay() as bay, engine.begin() as connection:
+        connection.execute(text("INSERT INTO effects (uuid) VALUES ('done')"))
+        bay.context("shop").send("DEFAULT", "hello", uuid="done", connection=connection)
+    engine.dispose()
+    patched.run_at(0)
+
+    assert sorted(map(str, uuids("service"))) == ["before", "done"]
 
 
 def test_what_an_atomic_sink_sends_to_another_system_goes_by_the_outbox(

@@ -37,7 +37,8 @@ def setup(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | 
 
     For links with "capture", also create the triggers that publish changes of their tables. Run it again
     after each change of these tables. If the subscription of a peer changed, its link only receives until
-    you extract the peer. The exit code is then 1.
+    you extract the peer. A new link stands still until the extract if its log was deleted in part, or if a
+    link to its peer was revoked. The exit code is 1 in both cases.
     """
     with sqlremote.work.opened(settings) as links:
         sqlremote.work.show_set_up(CliState.of(context), links, sqlremote.work.chosen(links, only))

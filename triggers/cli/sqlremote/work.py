@@ -69,7 +69,7 @@ def show_set_up(state: CliState, links: Links, names: Sequence[str]) -> None:
     state.show("links", ["link", "publication", "address", "epoch"], [short(row) for row in rows])
     waiting = [row for row in rows if row.stopped is not None and awaits_extract(row.stopped)]
     for row in waiting:
-        state.note(f"{row.link} only receives: {row.stopped}")
+        state.note(f"{row.link} {_does(row.stopped)}: {row.stopped}")
     if waiting:
         raise typer.Exit(1)
 
@@ -212,10 +212,13 @@ def show_status(state: CliState, links: Links, names: Sequence[str]) -> None:
         )
     stopped = [row for row in rows if row["stopped"] is not None]
     for row in stopped:
-        does = "only receives" if only_receives(row["stopped"]) else "stands still"
-        state.note(f"{row['link']} {does}: {row['stopped']}")
+        state.note(f"{row['link']} {_does(row['stopped'])}: {row['stopped']}")
     if stopped:
         raise typer.Exit(1)
+
+
+def _does(stopped: str | None) -> str:
+    return "only receives" if only_receives(stopped) else "stands still"
 
 
 @contextmanager
@@ -270,9 +273,9 @@ def started(links: Links, link: str) -> tuple[str | None, str | None]:
         ConfigurationError: it does not exist, or it receives already and its peer needs an extract first.
     """
     before = row_of(links, link).stopped
-    if only_receives(before):
-        startable(links, link)
     after = extract_awaited(before)
+    if after is not None and after == before:
+        startable(links, link)
     drive(links.history.watermarks.stop(link, after))
     return before, after
 

@@ -3,11 +3,15 @@
 An end is a database, or the file of checksums that ``doubtless sqlremote compare --to`` wrote there. The
 first reading adds up the checksums of groups of keys, in any order. The second one looks at the keys of the
 groups that differ, so it needs memory for these only.
+
+A row has two checksums. One takes a number and its text for the same: a link between a SQLite and a
+PostgreSQL, or between a column of numbers and one of texts, makes the one of the other. The second one does
+not. It counts if both ends are SQLite, and have texts in the same columns: a link keeps the types then.
 """
 
 import json
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Context, Decimal
@@ -16,7 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine, select, text
 from sqlalchemy.exc import DBAPIError
 
 from history.errors import ConfigurationError
@@ -38,17 +42,30 @@ _BEGIN: Final = {
     Dialect.POSTGRESQL: ["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "SET LOCAL timezone = 'UTC'"],
 }
 
+#: The declared types of a table's columns.
+_DECLARED: Final = text("SELECT name, type FROM pragma_table_info(:table)")
+
 #: More digits than a number of PostgreSQL can have.
 _DIGITS: Final = Context(prec=150_000)
 
 
+class ComparedShape(Shape):
+    """A compared table. ``texts`` are the columns of SQLite that store a number as text; None elsewhere."""
+
+    texts: tuple[str, ...] | None = None
+
+
+#: The number of a row's table, its key, its checksum, and its checksum with the types of its values.
+ComparedRow = tuple[int, str, int, int]
+
+
 class Checksums(BaseModel):
-    """The first line of a file of checksums; a row has the number of its table, its key and its checksum."""
+    """The first line of a file of checksums; the other lines are :data:`ComparedRow`."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
-    doubtless_checksums: Literal[1] = 1
-    tables: tuple[Shape, ...]
+    doubtless_checksums: Literal[2] = 2
+    tables: tuple[ComparedShape, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +73,7 @@ class FileEnd:
     """An end as its file of checksums describes it."""
 
     path: Path
-    tables: Sequence[Shape]
+    tables: Sequence[ComparedShape]
     count: int
 
     @classmethod
@@ -74,13 +91,13 @@ class FileEnd:
                 str(path), "is not a file of checksums", "write one with: doubtless sqlremote compare --to"
             ) from error
 
-    def rows(self) -> Iterator[tuple[int, str, int]]:
+    def rows(self) -> Iterator[ComparedRow]:
         """Return its rows."""
         with self.path.open("rb") as file:
             next(file)
             for _, line in zip(range(self.count), file, strict=False):
-                table, key, checksum = json.loads(line)
-                yield table, key, checksum
+                table, key, checksum, typed = json.loads(line)
+                yield table, key, checksum, typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +109,20 @@ class DatabaseEnd:
     subscription: str | None = None
 
     @property
-    def tables(self) -> Sequence[Shape]:
+    def tables(self) -> Sequence[ComparedShape]:
         """The tables, with their columns in the order of their names."""
         return [
-            Shape(name=table.name, columns=tuple(sorted(table.columns))) for table in self.captured_tables
+            ComparedShape(
+                name=table.name, columns=tuple(sorted(table.columns)), texts=_texts(self.connection, table)
+            )
+            for table in self.captured_tables
         ]
 
-    def rows(self) -> Iterator[tuple[int, str, int]]:
+    def rows(self) -> Iterator[ComparedRow]:
         """Return its rows."""
         for number, capture in enumerate(self.captured_tables):
             declared = Declared(capture.name, capture.columns, capture.by, self.subscription)
-            (table,) = tables_of(self.connection, [declared], raw=True)
+            (table,) = tables_of(self.connection, [declared])
             names = list(table.columns.keys())
             keys = [names.index(name) for name in capture.key]
             order = sorted(range(len(names)), key=names.__getitem__)
@@ -113,6 +133,7 @@ class DatabaseEnd:
                 yield (
                     number,
                     _text([values[index] for index in keys]),
+                    _sum([_untyped(values[index]) for index in order]),
                     _sum([values[index] for index in order]),
                 )
 
@@ -166,11 +187,11 @@ class _Checksums:
     groups: Counter[tuple[int, int]] = field(default_factory=Counter[tuple[int, int]])
 
     @classmethod
-    def of(cls, end: ComparedEnd) -> "_Checksums":
+    def of(cls, end: ComparedEnd, typed: Collection[int] = ()) -> "_Checksums":
         sums = cls()
-        for table, key, checksum in end.rows():
+        for table, key, *checksums in end.rows():
             sums.rows[table] += 1
-            sums.groups[table, _group(key)] += checksum
+            sums.groups[table, _group(key)] += checksums[table in typed]
         return sums
 
 
@@ -196,9 +217,15 @@ def compare(here: ComparedEnd, there: ComparedEnd) -> Sequence[Difference]:
         ConfigurationError: the ends have other tables or columns.
     """
     _refuse_others(here.tables, there.tables)
-    mine, theirs = _Checksums.of(here), _Checksums.of(there)
+    texts = [shape.texts for shape in there.tables]
+    typed = {
+        number
+        for number, shape in enumerate(here.tables)
+        if shape.texts is not None and shape.texts == texts[number]
+    }
+    mine, theirs = _Checksums.of(here, typed), _Checksums.of(there, typed)
     wanted = {group for group in {*mine.groups, *theirs.groups} if mine.groups[group] != theirs.groups[group]}
-    own, other = _keys(here, wanted), _keys(there, wanted)
+    own, other = _keys(here, wanted, typed), _keys(there, wanted, typed)
     differences = [
         Difference(shape.name, mine.rows[number], theirs.rows[number])
         for number, shape in enumerate(here.tables)
@@ -234,8 +261,8 @@ def write(end: ComparedEnd, path: Path) -> None:
     hidden = hidden_beside(path)
     with writing(hidden) as writer:
         writer.begin(Checksums(tables=tuple(end.tables)))
-        for table, key, checksum in end.rows():
-            writer.row(table, [key, checksum])
+        for table, key, checksum, typed in end.rows():
+            writer.row(table, [key, checksum, typed])
     hidden.rename(path)
 
 
@@ -262,13 +289,17 @@ def _refuse_others(here: Sequence[Shape], there: Sequence[Shape]) -> None:
         )
 
 
-def _keys(end: ComparedEnd, wanted: set[tuple[int, int]]) -> Mapping[tuple[int, str], int]:
+def _keys(
+    end: ComparedEnd, wanted: set[tuple[int, int]], typed: Collection[int]
+) -> Mapping[tuple[int, str], int]:
     if not wanted:
         return {}
     sums = Counter[tuple[int, str]]()
-    for table, key, checksum in end.rows():
+    for table, key, *checksums in end.rows():
         if (table, _group(key)) in wanted:
-            sums[table, key] += checksum  # on SQLite, several rows may have a NULL in their key
+            sums[table, key] += checksums[
+                table in typed
+            ]  # on SQLite, several rows may have a NULL in their key
     return sums
 
 
@@ -282,6 +313,32 @@ def _sum(values: Sequence[Any]) -> int:
 
 def _text(values: Sequence[Any]) -> str:
     return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+
+
+def _texts(connection: Connection, table: Captured) -> tuple[str, ...] | None:
+    """Return the columns of SQLite whose declared type makes a text of each number; None on PostgreSQL."""
+    if connection.dialect.name != Dialect.SQLITE:
+        return None
+    return tuple(
+        sorted(
+            str(name)
+            for name, type_ in connection.execute(_DECLARED, {"table": table.name})
+            if name in table.columns
+            and "INT" not in type_.upper()
+            and any(word in type_.upper() for word in ("CHAR", "CLOB", "TEXT"))
+        )
+    )
+
+
+def _untyped(value: Any) -> Any:
+    """Return a value that is the same for a number and its text."""
+    match value:
+        case int():
+            return str(value)
+        case {"number": str(number)}:
+            return number
+        case _:
+            return value
 
 
 def _same(value: Any) -> Any:
@@ -298,6 +355,6 @@ def _same(value: Any) -> Any:
         case float() | Decimal():
             number = value if isinstance(value, Decimal) else Decimal(repr(value))
             whole = number.is_finite() and number == number.to_integral_value()
-            return int(number) if whole else str(_DIGITS.normalize(number))
+            return int(number) if whole else {"number": str(_DIGITS.normalize(number))}
         case _:
             return str(value)

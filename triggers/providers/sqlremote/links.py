@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final, cast
 from history.bridge import settled
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.message import Message
-from history.sql.database.engine import AnyConnection
+from history.sql.database.engine import AnyConnection, execute
 from history.sql.links.history import LinkHistory, uuid_of
-from history.sql.links.watermark import LinkRow, stays_stopped
+from history.sql.links.watermark import LinkRow
+from history.sql.statements.watermark import NOTE_PAST
 from history.sql.transaction import SqlTransaction
 from history.store.watermark import Epoch, Offset, new_epoch
 from triggers.providers.brokers.driven import DrivenProvider, DrivenReceiver
@@ -109,7 +110,8 @@ class Links:
     async def setup(self, link: str) -> LinkRow:
         """Create the tables and the link's row, or update its settings; its progress stays.
 
-        If this changes the subscription of the peer, the link only receives until the peer is extracted.
+        If this changes the subscription of the peer, the link only receives until the peer is extracted. A
+        new link waits for an extract if the log was deleted in part, or if a link to its peer was revoked.
 
         Raises:
             ConfigurationError: the link does not exist, or had another publication until now.
@@ -127,7 +129,7 @@ class Links:
             frequency=schedule.frequency,
             send_time=schedule.send_time,
             subscription=settings.subscription,
-            judge=stays_stopped if settings.direction == "receive" else stopped_after,
+            judge=partial(stopped_after, sends=settings.direction != "receive"),
         )
         if row.publication != settings.publication:
             raise ConfigurationError(
@@ -304,6 +306,7 @@ async def _install(connection: AnyConnection, *, publication: str, tables: Seque
 
 async def _uninstall(connection: AnyConnection, *, publication: str) -> None:
     uninstall(cast("Connection", connection), publication)
+    await execute(connection, NOTE_PAST, kind="publication", name=publication)
 
 
 async def _closed(carrier: Carrier) -> None:

@@ -12,6 +12,8 @@ from tests.integration.providers.sqlremote.link_ends import Side, both, linked
 from tests.integration.providers.sqlremote.three_ends import ROWS, Three
 from triggers.providers.sqlremote import Change, apply_changes
 from triggers.providers.sqlremote.comparison import Difference, compare, opened
+from triggers.providers.sqlremote.extraction.extract import extract
+from triggers.providers.sqlremote.extraction.load import load
 
 #: Changes of all kinds. Some of them change nothing.
 STATEMENTS = (
@@ -100,3 +102,41 @@ def test_sqlite_and_postgres_replicate_to_each_other(tmp_path: Path, postgres_ur
         (difference,) = compared(x, y, tables)
         assert difference.is_equal
         assert (difference.rows, difference.other_rows) == (3, 3)
+
+
+#: The columns of SQLite that get the values of PostgreSQL.
+TEXTS = (
+    "n TEXT, m NUMERIC, id2 TEXT, at TEXT, local TIMESTAMP, day DATE, t TEXT, size REAL, raw BLOB, doc TEXT"
+)
+
+
+def test_an_extract_of_postgres_has_the_values_of_its_captured_changes(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    tables = ["kinds"]
+    with linked([postgres_url, f"sqlite:///{tmp_path}/y.db"], tables=tables, capture=True) as (x, y):
+        x.execute(
+            "CREATE TABLE kinds (id BIGINT PRIMARY KEY, n NUMERIC, m NUMERIC, id2 UUID, at TIMESTAMPTZ, "
+            "local TIMESTAMP, day DATE, t TIME, size DOUBLE PRECISION, raw BYTEA, doc JSONB, flag BOOLEAN)"
+        )
+        y.execute(f"CREATE TABLE kinds (id BIGINT PRIMARY KEY, {TEXTS}, flag BOOLEAN)")
+        for side in (x, y):
+            side.service = partial(keep, tables=tables)
+            drive(side.links.capture("orders"))
+        for key, at in enumerate(["2026-05-01 12:00:00.5-05:30", "0001-02-03 00:00:00+00", "infinity"]):
+            instant = at.replace(":", "\\:")
+            x.execute(
+                f"INSERT INTO kinds VALUES ({key}, 12345678901234567890.1230, 1.50, "  # noqa: S608
+                f"'00000000-0000-0000-0000-00000000000a', '{instant}', '2026-05-01 12\\:00\\:00.050', "
+                f"'2026-05-01', '12\\:00\\:00', 0.1, '\\x00ff', '{{}}', TRUE)"
+            )
+        x.execute("INSERT INTO kinds (id) VALUES (7)")
+        both(x, y, rounds=3)
+        columns = ", ".join(f"typeof({name}), {name}" for name in ("n", "m", *TEXTS.split()[4::2], "flag"))
+        captured = y.query(f"SELECT {columns} FROM kinds ORDER BY id")  # noqa: S608
+
+        drive(extract(x.links, "orders", tmp_path / "extract"))
+        drive(load(y.links, "orders", tmp_path / "extract"))
+
+        assert y.query(f"SELECT {columns} FROM kinds ORDER BY id") == captured  # noqa: S608
+        assert len(captured) == 4

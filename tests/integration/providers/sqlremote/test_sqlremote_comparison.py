@@ -1,13 +1,15 @@
 """A comparison of both ends of a link names each missing or different row by its key."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from history.bridge import drive
 from history.errors import ConfigurationError, HistoryUnavailableError
-from tests.integration.providers.sqlremote.link_ends import Side, linked
+from tests.integration.providers.sqlremote.link_ends import Side, both, linked
+from tests.integration.providers.sqlremote.test_sqlremote_capture_conflicts import keep
 from triggers.providers.sqlremote.comparison import Difference, compare, digests, opened, opened_end, write
 from triggers.providers.sqlremote.extraction.extract import extract
 from triggers.testing.redis_server import free_port
@@ -145,3 +147,55 @@ def test_a_text_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
         for refused in (compared, extracted):
             assert (refused.value.setting, "kinds" in refused.value.problem) == ("tables", True)
             assert "column 'value'" in refused.value.problem
+
+
+#: What both ends store in the column ``value``, and whether a link keeps one as the other.
+PAIRS: dict[str, tuple[str, str, str, str, bool]] = {
+    "number-and-text": ("value", "1.5", "value", "'1.5'", False),
+    "whole-number-and-text": ("value", "1", "value", "'1'", False),
+    "real-and-integer": ("value REAL", "1", "value NUMERIC", "1", True),
+    "column-of-texts": ("value REAL", "1.5", "value TEXT", "1.5", True),
+    "column-of-texts-and-whole-number": ("value INTEGER", "1", "value TEXT", "1", True),
+    "other-text": ("value TEXT", "'1.5'", "value TEXT", "'1.50'", False),
+}
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+@pytest.mark.parametrize("in_a_file", [False, True], ids=["database", "file"])
+def test_a_number_and_a_text_are_equal_if_a_link_keeps_the_one_as_the_other(
+    tmp_path: Path, kind: str, *, in_a_file: bool
+) -> None:
+    column, value, column_there, value_there, is_equal = PAIRS[kind]
+    with linked([f"sqlite:///{tmp_path}/{name}.db" for name in "xy"], tables=["kinds"], capture=True) as (
+        x,
+        y,
+    ):
+        for side, stored, written in ((x, column, value), (y, column_there, value_there)):
+            side.service = partial(keep, tables=["kinds"])
+            side.execute(f"CREATE TABLE kinds (id INTEGER PRIMARY KEY, {stored})")
+            side.execute(f"INSERT INTO kinds VALUES (1, {written})")  # noqa: S608
+            drive(side.links.capture("orders"))
+        where = y.url
+        if in_a_file:
+            where = f"{tmp_path}/y.sums"
+            with opened(y.url, ["kinds"]) as there:
+                write(there, Path(where))
+
+        with opened(x.url, ["kinds"]) as here, opened_end(where, ["kinds"]) as there:
+            assert compare(here, there)[0].is_equal == is_equal
+
+        x.execute("UPDATE kinds SET id = 2")
+        both(x, y, rounds=3)
+        assert compared(x, y, ["kinds"])[0].is_equal, "a link keeps it so"
+
+
+def test_a_number_of_sqlite_and_its_text_in_postgresql_are_equal(tmp_path: Path, postgres_url: str) -> None:
+    with linked([f"sqlite:///{tmp_path}/x.db", postgres_url]) as (x, y):
+        x.execute("CREATE TABLE kinds (id INTEGER PRIMARY KEY, a, b)")
+        y.execute("CREATE TABLE kinds (id INTEGER PRIMARY KEY, a TEXT, b TEXT)")
+        x.execute("INSERT INTO kinds VALUES (1, 1.5, 7), (2, 'a', '7')")
+        y.execute("INSERT INTO kinds VALUES (1, '1.5', '7'), (2, 'a', '7')")
+
+        assert compared(x, y, ["kinds"])[0].is_equal
+        y.execute("UPDATE kinds SET a = '1.50' WHERE id = 1")
+        assert compared(x, y, ["kinds"])[0].different == ["[1]"]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from history.bridge import drive
+from history.errors import ConfigurationError
 from tests.integration.providers.sqlremote.captured_ends import by_another_program, rows
 from tests.integration.providers.sqlremote.link_ends import Side, both, linked
 from tests.integration.providers.sqlremote.subscribed_ends import settle, shops, subscribed
@@ -95,6 +96,27 @@ def test_children_follow_the_key_of_their_parent(pair: tuple[Side, Side]) -> Non
 
     assert rows(y, "items") == rows(x, "items") == [(2, "one"), (5, "five")]
     assert rows(y, "parts") == rows(x, "parts") == [(1, 2), (2, 2), (3, 5)]
+
+
+@pytest.mark.parametrize("initially", ["IMMEDIATE", "DEFERRED"])
+def test_a_key_that_is_not_always_unique_is_refused(
+    link_databases: Sequence[str], tmp_path: Path, initially: str
+) -> None:
+    url = next((url for url in link_databases if "postgresql" in url), None)
+    if url is None:
+        pytest.skip("SQLite has no such keys")
+    with linked([url, f"sqlite:///{tmp_path}/y.db"], tables=["places"], capture=True) as (x, _):
+        x.execute(f"CREATE TABLE places (id INT PRIMARY KEY DEFERRABLE INITIALLY {initially}, name TEXT)")
+        with pytest.raises(ConfigurationError, match="the primary key of places is DEFERRABLE"):
+            drive(x.links.capture("orders"))
+
+        x.execute("ALTER TABLE places DROP CONSTRAINT places_pkey")
+        x.execute("ALTER TABLE places ADD PRIMARY KEY (id)")
+        drive(x.links.capture("orders"))
+        x.execute("ALTER TABLE places DROP CONSTRAINT places_pkey")
+        x.execute("ALTER TABLE places ADD PRIMARY KEY (id) DEFERRABLE")
+        with pytest.raises(ConfigurationError, match="is DEFERRABLE"):
+            x.run()
 
 
 def test_only_the_subscriber_gets_the_row_with_its_new_key(

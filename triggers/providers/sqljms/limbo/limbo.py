@@ -143,6 +143,10 @@ class Limbo:
         """
         with _limbos_errors():
             if self._number is None:
+                # Look first: on SQLite, the caller's own open transaction may keep others from writing.
+                who = partial(_who, name=self.name)
+                self._number = await self._line.run("looking for its name", who, atomic=False)
+            if self._number is None:
                 enter = partial(_enter, name=self.name)
                 self._number = await self._line.run("entering its name", enter, atomic=True)
             return await self._line.run(doing, work, atomic=atomic)
@@ -305,6 +309,10 @@ async def _draw(connection: AnyConnection, count: int) -> Sequence[int]:
     if connection.dialect.name == Dialect.POSTGRESQL:
         return numbers
     return range(numbers[0] - count + 1, numbers[0] + 1)
+
+
+async def _who(connection: AnyConnection, name: str) -> int | None:
+    return next((int(input_id) for (input_id,) in await fetch(connection, sql.WHO, name=name)), None)
 
 
 async def _enter(connection: AnyConnection, name: str) -> int:

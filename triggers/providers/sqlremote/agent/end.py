@@ -22,6 +22,7 @@ from triggers.providers.sqlremote.capture.subscribing import only_receives
 from triggers.providers.sqlremote.carriers.carrier import Carrier
 from triggers.providers.sqlremote.protocol import publisher as pub
 from triggers.providers.sqlremote.protocol import subscriber as sub
+from triggers.providers.sqlremote.protocol.alarms import awaits_extract
 from triggers.providers.sqlremote.protocol.chain import trailer_of
 from triggers.providers.sqlremote.protocol.inbox import SubscriberSettings, SubscriberState
 from triggers.providers.sqlremote.protocol.packet import LinkReport, Packet, encode
@@ -118,10 +119,10 @@ class AgentState:
                 "restore both together, or run doubtless sqlremote extract at the end that is right, "
                 "and load it at the other one"
             )
-        if only_receives(self.stopped):
-            _log.error(
-                "link %s only receives: %s", self.link, self.stopped, extra={"trigger": f"link:{self.link}"}
-            )
+        if self.stopped is not None and awaits_extract(self.stopped):
+            does = "only receives" if only_receives(self.stopped) else "stands still"
+            extra = {"trigger": f"link:{self.link}"}
+            _log.error("link %s %s: %s", self.link, does, self.stopped, extra=extra)
         if not self.begun:
             self.begun = True
             self.hooks.begin(self.link)

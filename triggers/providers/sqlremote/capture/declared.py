@@ -20,6 +20,12 @@ _TYPES: Final = text(
     "WHERE attrelid = to_regclass(quote_ident(:table)) AND attnum > 0 AND NOT attisdropped"
 )
 
+# Whether the primary key of a table is DEFERRABLE.
+_DEFERRABLE: Final = text(
+    "SELECT COUNT(*) FROM pg_index "
+    "WHERE indrelid = to_regclass(quote_ident(:table)) AND indisprimary AND NOT indimmediate"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Declared:
@@ -107,6 +113,22 @@ def column_types(connection: Connection, table: str) -> dict[str, str]:
         (str(name), str(type_)) for name, type_ in connection.execute(_TYPES, {"table": table})
     ]
     return dict(types)
+
+
+def refuse_deferrable(connection: Connection, table: str) -> None:
+    """Refuse a table in which two rows may have the same key for a while: a change cannot name one of them.
+
+    Raises:
+        ConfigurationError: its primary key is DEFERRABLE.
+    """
+    is_postgres = connection.dialect.name == "postgresql"
+    if is_postgres and connection.execute(_DEFERRABLE, {"table": table}).scalar_one():
+        raise ConfigurationError(
+            "tables",
+            f"the primary key of {table} is DEFERRABLE, so two rows may have the same key for a while, and a "
+            "change cannot name its row",
+            "make the key NOT DEFERRABLE, or leave the table out",
+        )
 
 
 def refuse_missing(problem: str, declared: Declared, missing: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from history.errors import ConfigurationError
 from history.sql.database.engine import execute
 from history.sql.statements.dialects import Dialect, quoted_name
 from triggers.providers.sqlremote.capture import postgres, sqlite
-from triggers.providers.sqlremote.capture.declared import Captured, Declared, captured
+from triggers.providers.sqlremote.capture.declared import Captured, Declared, captured, refuse_deferrable
 from triggers.providers.sqlremote.publication.collecting import FORGET
 
 # The prefix of the names of all our triggers; no name that a person gives comes before it.
@@ -66,9 +66,10 @@ def install(connection: Connection, publication: str, tables: Sequence[str]) -> 
     """Let triggers capture the changes of these tables, and of no others, for a publication.
 
     Raises:
-        ConfigurationError: a table, one of its columns or its primary key is missing.
+        ConfigurationError: a table, one of its columns or its primary key is missing, or the key is
+            DEFERRABLE.
     """
-    shapes = [captured(connection, Declared.parse(table)) for table in tables]
+    shapes = _shapes(connection, tables)
     wanted, installed = _wanted(connection, publication, shapes), _found(connection, publication)
     for name, found in installed.items():
         if not found.fits(wanted.get(name)):
@@ -93,7 +94,7 @@ def refuse_uncaptured(connection: Connection, publication: str, tables: Sequence
     Raises:
         ConfigurationError: they do not: what was written would not be replicated.
     """
-    shapes = [captured(connection, Declared.parse(table)) for table in tables]
+    shapes = _shapes(connection, tables)
     wanted, installed = _wanted(connection, publication, shapes), _found(connection, publication)
     for shape in shapes:
         if not _are_there(installed, _of_table(wanted, _name(publication, shape.name))):
@@ -122,6 +123,13 @@ def resubscribed(connection: Connection, publication: str, tables: Sequence[str]
             if name.startswith(_name(publication, shape.name))
         )
     ]
+
+
+def _shapes(connection: Connection, tables: Sequence[str]) -> Sequence[Captured]:
+    shapes = [captured(connection, Declared.parse(table)) for table in tables]
+    for shape in shapes:
+        refuse_deferrable(connection, shape.name)
+    return shapes
 
 
 def _name(publication: str, table: str) -> str:

@@ -1,28 +1,38 @@
-"""A peer whose subscription changed: it still has the rows of the old one, until it gets an extract.
+"""A peer that needs an extract: its subscription changed, or its link is new and the log is not whole.
 
-The link then only receives. So what the peer has sent before still arrives, and nothing is sent to the peer.
+After a change of the subscription, the link only receives. So what the peer has sent before still arrives,
+and nothing is sent to the peer. A new link stands still until the extract.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from history.sql.database.engine import AnyConnection, execute, fetch
 from history.sql.links.watermark import UNKNOWN_EPOCH, LinkRow, row_of
 from history.sql.statements.watermark import READ_ALL, STOP
 from history.store.watermark import ORIGIN
 from triggers.providers.sqlremote.protocol.alarms import (
+    EXTRACT,
     AlarmKind,
     awaits_extract,
     column_changed,
+    log_cut,
+    revoked_before,
     subscription_changed,
 )
 
 
-def stopped_after(before: LinkRow, after: LinkRow) -> str | None:
+def stopped_after(
+    before: LinkRow | None, after: LinkRow, past: Collection[str], *, sends: bool
+) -> str | None:
     """Return why a link is stopped after its settings were stored; None if it may run.
 
     If the old subscription comes back before an extract, nothing has to be done.
     """
     stopped = after.stopped
+    if before is None:
+        return _stopped_as_new(after, past, sends=sends)
+    if not sends:
+        return stopped
     if before.subscription == after.subscription or _is_new(before):
         return stopped
     undone = str(subscription_changed(after.link, after.subscription))
@@ -49,8 +59,15 @@ def only_receives(stopped: str | None) -> bool:
 
 def extract_awaited(stopped: str | None) -> str | None:
     """Return the reason without other reasons if the link needs an extract for its peer; else None."""
-    _, kind, rest = (stopped or "").partition(AlarmKind.SUBSCRIPTION_CHANGED)
-    return f"{kind}{rest}" or None
+    found = [place for kind in EXTRACT if (place := (stopped or "").find(kind)) >= 0]
+    return (stopped or "")[min(found) :] if found else None
+
+
+def _stopped_as_new(row: LinkRow, past: Collection[str], *, sends: bool) -> str | None:
+    """Return why a new link may not begin at the beginning."""
+    if "link" in past or "address" in past:
+        return str(revoked_before(row.link))
+    return str(log_cut(row.link, row.publication)) if sends and "publication" in past else row.stopped
 
 
 def _with(stopped: str | None, alarm: str) -> str:

@@ -76,7 +76,7 @@ async def _extract(
     row, last = await locked(connection, link)
     outgoing, incoming = row.watermark.outgoing, row.watermark.incoming
     peer_epoch, peer_offset = max((incoming.epoch, incoming.log_received), beyond or ("", 0))
-    extracted = tables_of(blocking, names, raw=True)
+    extracted = tables_of(blocking, names)
     begin = Begin(
         link=link,
         dialect=connection.dialect.name,

@@ -5,9 +5,12 @@ digits, and infinity is not a date. PostgreSQL reads its own text back without a
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any, Final, cast
+from uuid import UUID
 
 from sqlalchemy import (
     Boolean,
@@ -90,6 +93,25 @@ def inserting(connection: Connection, table: str, columns: Sequence[str]) -> Tex
     values = ", ".join(f"CAST(:p{index} AS {types[name]})" for index, name in enumerate(columns))
     into = f"INSERT INTO {quoted_name(table)} ({names})".replace(":", "\\:")
     return text(f"{into} OVERRIDING SYSTEM VALUE VALUES ({values})")
+
+
+# What PostgreSQL does not write of an instant: zeros at the end of a second, and no minutes of a zone.
+_SHORTER: Final = re.compile(r"(?<=[1-9])0+(?=[+-]|$)(?<=\.\d{6})|(?<=[+-]\d\d):00$")
+
+
+def as_captured(value: Any) -> Any:
+    """Return a value for SQLite in the form in which a captured change of PostgreSQL has it."""
+    match value:
+        case datetime():
+            return _SHORTER.sub("", str(value if value.tzinfo is None else value.astimezone(UTC)))
+        case time():
+            return _SHORTER.sub("", str(value))
+        case date():
+            return value.isoformat()
+        case Decimal() | UUID():
+            return str(value)
+        case _:
+            return value
 
 
 def as_text(value: Any) -> Any:

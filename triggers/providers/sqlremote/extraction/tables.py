@@ -55,19 +55,18 @@ def _is_postgres(connection: Connection) -> bool:
     return connection.dialect.name == Dialect.POSTGRESQL
 
 
-def tables_of(connection: Connection, names: Sequence[Declared], *, raw: bool) -> Sequence[Table]:
+def tables_of(connection: Connection, names: Sequence[Declared]) -> Sequence[Table]:
     """Return tables as the database has them, without columns that it computes itself or that are not named.
 
-    ``raw`` takes the values of SQLite as they are stored, whatever the declared types of its columns.
+    Values of SQLite are as they are stored, whatever the declared types of its columns.
 
     Raises:
         ConfigurationError: a table does not exist.
     """
-    raw = raw and connection.dialect.name == Dialect.SQLITE
-    return [_table(connection, name, raw=raw) for name in names]
+    return [_table(connection, name) for name in names]
 
 
-def _table(connection: Connection, declared: Declared, *, raw: bool) -> Table:
+def _table(connection: Connection, declared: Declared) -> Table:
     name = declared.name
     try:
         with catch_warnings():  # of types that SQLAlchemy does not know
@@ -84,7 +83,7 @@ def _table(connection: Connection, declared: Declared, *, raw: bool) -> Table:
         for column_name, column in stored.items()
         if not declared.columns or column_name in declared.columns
     ]
-    if raw:
+    if not _is_postgres(connection):
         return Table(name, MetaData(), *(Column[Any](column.name) for column in columns))
     # JSON comes as its text.
     kinds = (None if isinstance(column.type, JSON) else column.type for column in columns)
@@ -143,9 +142,8 @@ def replace(connection: Connection, extract: Extract, declared: Sequence[Declare
         ConfigurationError: a table, or one of its columns, does not exist, or the database refuses a row.
     """
     shapes = extract.begin.tables
-    raw = extract.begin.dialect == Dialect.SQLITE
     by_name = {own_table.name: own_table for own_table in declared}
-    tables = tables_of(connection, [Declared(shape.name) for shape in shapes], raw=raw)
+    tables = tables_of(connection, [Declared(shape.name) for shape in shapes])
     for shape, table in zip(shapes, tables, strict=True):
         missing = [name for name in shape.columns if name not in table.columns]
         if missing:
@@ -186,7 +184,8 @@ def _insert(connection: Connection, table: Table, shape: Shape, rows: Iterator[l
     )
     into = postgres.inserting(connection, table.name, shape.columns) if is_postgres else insert(table)
     while piece := list(islice(rows, AT_ONCE)):
-        written = (map(postgres.as_text, values) if is_postgres else values for values in piece)
+        write = postgres.as_text if is_postgres else postgres.as_captured
+        written = (map(write, values) for values in piece)
         connection.execute(into, [dict(zip(names, values, strict=True)) for values in written])
 
 

@@ -23,6 +23,11 @@ class AlarmKind(StrEnum):
     EPOCH_MISMATCH = "EPOCH_MISMATCH"
     LOG_DIFFERS = "LOG_DIFFERS"
     SUBSCRIPTION_CHANGED = "SUBSCRIPTION_CHANGED"
+    EXTRACT_NEEDED = "EXTRACT_NEEDED"
+
+
+#: The alarms that only an extract ends, or a reset.
+EXTRACT: Final = (AlarmKind.SUBSCRIPTION_CHANGED, AlarmKind.EXTRACT_NEEDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,18 @@ def subscription_changed(link: str, had: str | None) -> Alarm:
     return _extract_for(link, f"the subscription was changed, and the peer still has {rows}")
 
 
+def log_cut(link: str, publication: str) -> Alarm:
+    """Return the alarm of a new publisher whose log does not begin at the beginning."""
+    problem = f"the link is new, and a part of the log of {publication} was deleted: the peer would miss it"
+    return _extract_for(link, problem, AlarmKind.EXTRACT_NEEDED)
+
+
+def revoked_before(link: str) -> Alarm:
+    """Return the alarm of a new link if old messages may still arrive."""
+    problem = "a link to this peer was revoked: its old messages may still arrive"
+    return _extract_for(link, problem, AlarmKind.EXTRACT_NEEDED)
+
+
 def column_changed(link: str, tables: Sequence[str]) -> Alarm:
     """Return the alarm of a publisher if another column says now which rows of these tables its peer gets."""
     return _extract_for(
@@ -104,12 +121,12 @@ def column_changed(link: str, tables: Sequence[str]) -> Alarm:
 
 def awaits_extract(stopped: str) -> bool:
     """Whether a link that is stopped for this reason needs an extract for its peer."""
-    return AlarmKind.SUBSCRIPTION_CHANGED in stopped
+    return any(kind in stopped for kind in EXTRACT)
 
 
-def _extract_for(link: str, problem: str) -> Alarm:
+def _extract_for(link: str, problem: str, kind: AlarmKind = AlarmKind.SUBSCRIPTION_CHANGED) -> Alarm:
     return Alarm(
-        AlarmKind.SUBSCRIPTION_CHANGED,
+        kind,
         problem,
         f"run doubtless sqlremote extract SETTINGS {link} --to FILE here, and load FILE at the peer",
     )

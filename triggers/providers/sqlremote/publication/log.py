@@ -11,7 +11,7 @@ from history.json_text import read_json
 from history.sql.database.engine import AnyConnection, AnyRow, execute, fetch
 from history.sql.links.watermark import SqlWatermarks
 from history.sql.statements.dialects import statement
-from history.sql.statements.watermark import FOR_LINK, READ_END
+from history.sql.statements.watermark import FOR_LINK, NOTE_PAST, READ_END
 from history.store import milliseconds
 from history.store.watermark import Offset
 from triggers.providers.sqlremote.protocol.parts import Transaction
@@ -197,4 +197,5 @@ async def _prune(connection: AnyConnection, *, publication: str, keep: int) -> i
     gone = [offset for (offset,) in await fetch(connection, DELETE_LOG, keep=keep, **piece)]
     if gone:
         await execute(connection, NOTE_DELETED, offset=max(gone))
+        await execute(connection, NOTE_PAST, kind="publication", name=publication)
     return len(gone)
