@@ -213,7 +213,7 @@ class MessagePipeline:
     ) -> Sequence[Outcome]:
         self._reach(Step.RECEIVED)
         if len(received) == 1 and isinstance(received[0], Arrival) and self._answers_plainly(can):
-            outcomes: Sequence[Outcome] = [await self._deliver_one(receiver, received[0])]
+            outcomes: Sequence[Outcome] = [await self._deliver_one(receiver, received[0], can)]
         else:
             outcomes = await self._deliver_some(receiver, received, can)
         self._reach(Step.ANSWERED)
@@ -229,7 +229,7 @@ class MessagePipeline:
         removal = None
         if self.transactions is not None and not at_once:
             removal = await self.transactions.removal(can.sharing_transactions, runs)
-        outcomes = [self._after_all_calls(one) for one in await self._handle_runs(list(runs), removal)]
+        outcomes = [self._after_all_calls(one, can) for one in await self._handle_runs(list(runs), removal)]
         answers: Answers = [] if at_once else list(zip(arrivals, outcomes, strict=True))
         if removal is not None:
             answers = [pair for run, pair in zip(runs, answers, strict=True) if run not in removal.gone]
@@ -257,23 +257,27 @@ class MessagePipeline:
             and self.settings.acknowledge_mode != "auto"
         )
 
-    async def _deliver_one(self, receiver: "Receiver | TracedAnswering", arrival: Arrival) -> Outcome:
+    async def _deliver_one(
+        self, receiver: "Receiver | TracedAnswering", arrival: Arrival, can: Capabilities
+    ) -> Outcome:
         """Handle one message and answer it: as :meth:`_deliver_some`, with fewer calls."""
         outcome = await self._handle_run(self._begin(arrival.message))
         if not outcome.acknowledge:
-            outcome = self._after_all_calls(outcome)
+            outcome = self._after_all_calls(outcome, can)
             await receiver.recover([arrival], timedelta(seconds=outcome.recover_after))
         elif self.turns is None or not await self.turns.acknowledge([arrival]):
             await receiver.acknowledge([arrival])
         return outcome
 
-    def _after_all_calls(self, outcome: Outcome) -> Outcome:
+    def _after_all_calls(self, outcome: Outcome, can: Capabilities) -> Outcome:
         """Let a message that suspends its trigger come back after the last calls of the other workers.
 
         They would give it back, and each time counts as a delivery of a message that never ran. An ordered
-        trigger gives its messages back in order and immediately, and only one of its workers receives.
+        trigger gives its messages back in order and immediately, and only one of its workers receives. After
+        that time, a broker that pushes would send it to a consumer that is not suspended yet.
         """
-        if outcome.acknowledge or outcome.suspension is None or self.settings.ordered:
+        is_plain = not self.settings.ordered and can.pausing is None
+        if outcome.acknowledge or outcome.suspension is None or not is_plain:
             return outcome
         return outcome._replace(recover_after=max(outcome.recover_after, LAST_CALLS.total_seconds()))
 
