@@ -243,7 +243,7 @@ def test_a_consumer_tells_the_sum_at_its_end(
 
     def charge_some(messages: list[Message]) -> None: ...
 
-    service = charge if batch == 1 else charge_some
+    service: Any = charge if batch == 1 else charge_some
     shadowed = trigger("orders", name="charge", history=store, shadow=True, batch=batch)(service)
     provider = MemoryProvider()
     drive(provider.send("orders", [Message(body="", uuid=uuid) for uuid in "aab"]))
