@@ -130,6 +130,11 @@ def number_in(
     raise ConfigurationError(name, f"{value!r} in the URL cannot be used", f"give a number, {least} or more")
 
 
+def is_number_in(text: str, allowed: range) -> bool:
+    """Whether a text is a whole number of a range. Python refuses to read one of thousands of digits."""
+    return text.isdecimal() and len(text) <= len(str(allowed[-1])) and int(text) in allowed
+
+
 def _unreadable(url: str, setting: str, *, displaced: bool) -> ConfigurationError:
     problem = f"its URL, {origin(url)}, cannot be used" if not displaced else "its URL cannot be read"
     return ConfigurationError(setting, problem, ESCAPES)

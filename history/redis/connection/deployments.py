@@ -20,7 +20,7 @@ import redis.asyncio.sentinel
 import redis.sentinel
 
 from history.errors import ConfigurationError
-from history.support.urls import split_url
+from history.support.urls import is_number_in, split_url
 
 SENTINEL_PORT = 26379
 REDIS_PORT = 6379
@@ -151,7 +151,7 @@ def check_database(database: str, setting: str, remedy: str) -> None:
         raise ConfigurationError(
             setting, f"the database in its URL must be a number, not {database!r}", remedy
         )
-    if len(database) > len(str(LARGEST)) or int(database or 0) > LARGEST:
+    if database and not is_number_in(database, range(LARGEST + 1)):
         problem = f"the database in its URL must be {LARGEST} or less, and has {len(database)} digits"
         raise ConfigurationError(setting, problem, remedy)
 

@@ -24,7 +24,7 @@ from history.redis.connection.deployments import (
     open_sentinel,
 )
 from history.redis.connection.probe import pool_of
-from history.support.urls import guarded, split_option, split_url
+from history.support.urls import guarded, is_number_in, split_option, split_url
 
 #: Our own options of every URL, in addition to redis-py's.
 OWN_OPTIONS = ("circuit", "durability")
@@ -113,10 +113,7 @@ def _check_options(url: str, setting: str) -> None:
         raise ConfigurationError(setting, problem, "leave it out")
     for name, least in _NUMBERS.items():
         text = split_option(url, name)[1]
-        if not text:
-            continue
-        is_number = text.isdecimal() and len(text) <= len(str(LARGEST))
-        if not is_number or not least <= int(text) <= LARGEST:
+        if text and not is_number_in(text, range(least, LARGEST + 1)):
             problem = f"{name} in its URL must be a whole number from {least} to {LARGEST}, not {text[:50]!r}"
             raise ConfigurationError(setting, problem, REMEDY)
 

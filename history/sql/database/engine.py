@@ -54,7 +54,7 @@ from history.sql.database.postgresql import open_postgresql, with_hosts
 from history.sql.database.silence import is_no_reply
 from history.sql.database.turns import LOOK_SECONDS, connect_in_turn, is_detached
 from history.sql.statements.dialects import Dialect, Sql, Statement, statement
-from history.support.urls import guarded, number_in, refuse_unknown
+from history.support.urls import guarded, is_number_in, number_in, refuse_unknown
 
 _log = logging.getLogger(__name__)
 
@@ -132,8 +132,7 @@ def _check_numbers(url: URL) -> None:
         given = url.query.get(name, ())
         texts = ",".join([given] if isinstance(given, str) else given).split(",")
         for text in [*filter(None, texts), *(port if name == "port" else [])]:
-            is_number = text.isdecimal() and len(text) <= len(str(allowed[-1]))
-            if not is_number or int(text) not in allowed:
+            if not is_number_in(text, allowed):
                 least, most = allowed[0], allowed[-1]
                 problem = f"the {name} in its URL must be a number from {least} to {most}, not {text[:50]!r}"
                 raise ConfigurationError("history", problem, "correct it, or leave it out")

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from history.entry import LONGEST
 from history.errors import ConfigurationError
+from history.support.urls import is_number_in
 from triggers.service.checking import MOST
 from triggers.spark.rows.arrow import RecordBatch
 from triggers.spark.rows.older_spark import too_old
@@ -79,7 +80,7 @@ class SourceOptions:
         value = self.text(name)
         if value is None:
             return default
-        if not value.isdecimal() or len(value) > len(str(MOST)) or not 1 <= int(value) <= MOST:
+        if not is_number_in(value, range(1, MOST + 1)):
             raise self._wrong(name, value, f"give a whole number of 1 or more, at most {MOST}")
         return int(value)
 
