@@ -148,7 +148,7 @@ NOTE_PAST = statement(
     "INSERT INTO doubtless_link_past (kind, name) VALUES (:kind, :name) ON CONFLICT DO NOTHING"
 )
 
-# What a new link may not ignore, of what was noted.
+# Read which of these notes concern a new link.
 READ_PAST = statement(
     """SELECT kind FROM doubtless_link_past WHERE (kind = 'publication' AND name = :publication)
     OR (kind = 'link' AND name = :link) OR (kind = 'address' AND name = :address)"""

@@ -19,8 +19,8 @@ doubtless_link_changes  what triggers have captured, one row per operation, unti
 doubtless_link_work     one row, for SQLite: a number that grows whenever an agent reads changes or applies
                         work, and the link whose work the open transaction applies
 doubtless_link_mail     messages in transit, for the carrier in a table
-doubtless_link_past     what a new link may not ignore: publications whose log was deleted in part, and
-                        the names and the addresses of revoked links
+doubtless_link_past     why a new link may need an extract: the publications with a log that was cut,
+                        and the names and the addresses of revoked links
 ======================  =============================================================================
 
 Instants are milliseconds since 1970; ``send_time`` is ``HH:MM:SS``.

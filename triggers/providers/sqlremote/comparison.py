@@ -297,9 +297,8 @@ def _keys(
     sums = Counter[tuple[int, str]]()
     for table, key, *checksums in end.rows():
         if (table, _group(key)) in wanted:
-            sums[table, key] += checksums[
-                table in typed
-            ]  # on SQLite, several rows may have a NULL in their key
+            # Added up, because several rows of SQLite may have a NULL in their key.
+            sums[table, key] += checksums[table in typed]
     return sums
 
 
